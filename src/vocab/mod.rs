@@ -1,0 +1,15 @@
+//! Words that every layer shares: plain data, with no behaviour beyond arithmetic.
+
+mod content;
+mod dtype;
+mod member;
+mod redop;
+mod slot;
+mod units;
+
+pub use content::{Content, Run, What};
+pub use dtype::Dtype;
+pub use member::Member;
+pub use redop::RedOp;
+pub use slot::{Placement, Side, Slot};
+pub use units::{ParseSizeError, parse_size};

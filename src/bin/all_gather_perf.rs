@@ -1,0 +1,5 @@
+//! `all_gather_perf`: see `critrank::collective`.
+
+fn main() -> std::process::ExitCode {
+    critrank::perf_main("all_gather")
+}

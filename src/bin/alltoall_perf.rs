@@ -1,0 +1,5 @@
+//! `alltoall_perf`: see `critrank::collective`.
+
+fn main() -> std::process::ExitCode {
+    critrank::perf_main("alltoall")
+}

@@ -1,0 +1,5 @@
+//! `alltoallv_perf`: see `critrank::collective`.
+
+fn main() -> std::process::ExitCode {
+    critrank::perf_main("alltoallv")
+}

@@ -1,0 +1,5 @@
+//! `broadcast_perf`: see `critrank::collective`.
+
+fn main() -> std::process::ExitCode {
+    critrank::perf_main("broadcast")
+}

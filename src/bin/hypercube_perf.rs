@@ -1,0 +1,5 @@
+//! `hypercube_perf`: see `critrank::collective`.
+
+fn main() -> std::process::ExitCode {
+    critrank::perf_main("hypercube")
+}

@@ -1,0 +1,5 @@
+//! `reduce_perf`: see `critrank::collective`.
+
+fn main() -> std::process::ExitCode {
+    critrank::perf_main("reduce")
+}

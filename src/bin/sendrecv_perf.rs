@@ -1,0 +1,5 @@
+//! `sendrecv_perf`: see `critrank::collective`.
+
+fn main() -> std::process::ExitCode {
+    critrank::perf_main("sendrecv")
+}

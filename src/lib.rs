@@ -6,6 +6,13 @@ pub mod error;
 pub mod vocab;
 
 pub mod collective;
+pub mod verify;
+
+pub mod backend;
+pub mod session;
+
+pub mod aggregate;
+pub mod report;
 
 /// x
 pub fn perf_main(_: &str) -> std::process::ExitCode {

@@ -1,0 +1,181 @@
+//! What runs a collective and tells its time: NCCL on GPUs, the MPI library on host memory, or a simulation.
+
+#[cfg(feature = "mpi")]
+pub mod mpi;
+#[cfg(feature = "nccl")]
+pub mod nccl;
+pub mod sim;
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::collective::Ops;
+use crate::error::Result;
+use crate::verify::{Arithmetic, Bad, Pattern, Tally};
+use crate::vocab::{Content, Dtype, Placement, RedOp};
+
+/// The three backends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// NCCL, one GPU behind each rank.
+    Nccl,
+    /// The MPI library's own collectives, host memory.
+    Mpi,
+    /// Ranks without hardware; never a measurement.
+    Sim,
+}
+
+impl Kind {
+    /// Every backend.
+    pub const ALL: [Self; 3] = [Self::Nccl, Self::Mpi, Self::Sim];
+
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Nccl => "nccl",
+            Self::Mpi => "mpi",
+            Self::Sim => "sim",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Kind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|kind| kind.name() == text)
+            .ok_or_else(|| format!("unknown backend '{text}'; known are nccl, mpi and sim"))
+    }
+}
+
+/// The library that does the work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Library {
+    /// "NCCL", "Open MPI", …
+    pub name: String,
+    /// As the library says it, such as "2.28.3" or "4.1.4".
+    pub version: String,
+    /// NCCL's number (22803); 0 for others.
+    pub code: u32,
+    /// The file it was loaded from, where known.
+    pub path: String,
+}
+
+/// The device behind one local rank.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Device {
+    /// Index that CUDA gives it in this process; 0 without a GPU.
+    pub index: u32,
+    /// PCI address as nccl-tests prints it, `0000:00:06`; `0000:00:00` without a GPU.
+    pub bus_id: String,
+    /// Model, or `HOST`.
+    pub name: String,
+    /// The GPU's UUID; empty without a GPU.
+    pub uuid: String,
+    /// Compute capability × 10 (90 on H100 and H200); 0 without a GPU.
+    pub compute_capability: u32,
+    /// Driver version; empty without a GPU.
+    pub driver: String,
+}
+
+/// Memory of the device behind the local rank that has the least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    /// Free bytes now.
+    pub free_bytes: u64,
+    /// All bytes.
+    pub total_bytes: u64,
+}
+
+/// What differs between backends and shapes the loop or the check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caps {
+    /// In place, reduce_scatter leaves its result at the start of the input (MPI) rather than in the rank's block.
+    pub shrinks_to_start: bool,
+    /// Calls return before the operation is complete, so that enqueueing and completion are two times.
+    pub asynchronous: bool,
+    /// How narrow integers add up.
+    pub arithmetic: Arithmetic,
+    /// Times are the simulation's, not a clock's.
+    pub simulated: bool,
+}
+
+/// What is set before the operations of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// Element type.
+    pub dtype: Dtype,
+    /// Reduction, for collectives that reduce.
+    pub op: Option<RedOp>,
+    /// Whether operations read and write one buffer.
+    pub placement: Placement,
+    /// The repetition whose scalars `mulsum` uses.
+    pub repetition: u64,
+}
+
+/// Drives the local ranks of one process (one, unless `-g` says otherwise).
+///
+/// `Ops` and every per-rank method act on the local rank that `select` chose; the first is selected at start.
+/// In the timed loop only `select`, `Ops`, `shift`, `mark`, `now` and `wait` are called; they do not allocate.
+pub trait Backend: Ops {
+    /// Which backend this is.
+    fn kind(&self) -> Kind;
+    /// The library that does the work.
+    fn library(&self) -> Library;
+    /// Its properties.
+    fn caps(&self) -> Caps;
+    /// Local ranks that this process drives.
+    fn locals(&self) -> u32;
+    /// The device of each local rank.
+    fn devices(&self) -> Vec<Device>;
+    /// Chooses the local rank that the following calls act on.
+    fn select(&mut self, local: u32) -> Result<()>;
+    /// The selected rank's operations, for a collective's `launch`.
+    fn ops(&mut self) -> &mut dyn Ops;
+
+    /// Why a type and reduction cannot be run here, if so (`op` is `None` where nothing is reduced).
+    fn refuses(&self, dtype: Dtype, op: Option<RedOp>) -> Option<String>;
+    /// The largest number of elements that one call can take; `u64::MAX` where there is no limit.
+    fn largest_count(&self) -> u64;
+    /// Memory for the size cap: the least of all local ranks' shares.
+    fn memory(&mut self) -> Result<Memory>;
+    /// Makes both buffers of every local rank, `bytes` each, and `marks` marks each. Called once.
+    fn allocate(&mut self, bytes: u64, marks: usize) -> Result<()>;
+
+    /// Sets type, reduction and placement for the operations that follow.
+    fn prepare(&mut self, setup: &Setup) -> Result<()>;
+    /// Moves every slot by `bytes` (buffer rotation, misalignment).
+    fn shift(&mut self, bytes: u64);
+    /// Writes a pattern, or with `inverted` its bitwise complement; complete on return.
+    fn fill(&mut self, content: &Content, pattern: &Pattern, inverted: bool) -> Result<()>;
+    /// Compares with a pattern.
+    fn check(&mut self, content: &Content, pattern: &Pattern) -> Result<Tally>;
+    /// The first wrong elements, at most `limit`.
+    fn bad(&mut self, content: &Content, pattern: &Pattern, limit: usize) -> Result<Vec<Bad>>;
+
+    /// The host's clock of the selected rank, in ns.
+    fn now(&mut self) -> u64;
+    /// Stamps mark `index` behind the selected rank's operations so far (a CUDA event; elsewhere the clock).
+    fn mark(&mut self, index: usize) -> Result<()>;
+    /// Time between two marks of the selected rank, in µs; both are complete.
+    fn between_us(&mut self, from: usize, to: usize) -> Result<f64>;
+    /// Waits until all operations of all local ranks are complete, or fails at the deadline.
+    fn wait(&mut self, deadline: Duration) -> Result<()>;
+    /// All processes have just left a barrier (a simulation aligns its clocks).
+    fn aligned(&mut self) {}
+
+    /// Orderly end: frees buffers and communicator. Not called after a failure.
+    fn close(&mut self) -> Result<()>;
+}

@@ -1,0 +1,10 @@
+//! What connects the processes of a job: control messages, launcher, watchdog.
+
+mod control;
+pub mod launcher;
+#[cfg(feature = "mpi")]
+pub mod mpi;
+pub mod solo;
+pub mod watch;
+
+pub use control::{Abort, Control};

@@ -11,6 +11,9 @@ pub mod verify;
 pub mod backend;
 pub mod session;
 
+pub mod cli;
+pub mod plan;
+
 pub mod aggregate;
 pub mod report;
 

@@ -1,7 +1,7 @@
 //! The command line: nccl-tests' flags under their own names, and ours. Text to values; no machine is asked.
 
+pub mod env;
 mod flags;
-mod inject;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,11 +9,9 @@ use std::path::PathBuf;
 use clap::{CommandFactory, FromArgMatches, Parser};
 
 pub use flags::All;
-pub use inject::{Corruption, Inject};
 
-use crate::backend::Kind;
 use crate::error::Error;
-use crate::vocab::{Dtype, RedOp};
+use crate::vocab::{Dtype, Inject, Kind, RedOp};
 use flags::{expand_prefix, factor, hex_or_decimal, signed, size};
 
 /// Everything that can be asked of a `*_perf` binary.
@@ -143,7 +141,8 @@ pub struct Cli {
     /// Seed of --backend sim
     #[arg(long = "sim-seed", value_name = "N", default_value = "1", value_parser = hex_or_decimal, help_heading = "Of our own")]
     pub sim_seed: u64,
-    /// Put a fault in, to see it found: corrupt:RANK:lost|doubled|shifted|swapped|stale|unwritten|flipped
+    /// Put a fault in, to see it found: hang:RANK:init|ITERATION, stop:RANK:init|ITERATION (as by SIGSTOP), and with
+    /// --backend sim corrupt:RANK:lost|doubled|shifted|swapped|stale|unwritten|flipped
     #[arg(long, value_name = "FAULT", help_heading = "Of our own")]
     pub inject: Vec<Inject>,
     /// Print the version
@@ -222,6 +221,10 @@ impl Cli {
             if value > most {
                 return usage(format!("{flag} must be {most} or less"));
             }
+        }
+        let corrupts = |fault: &Inject| matches!(fault, Inject::Corrupt { .. });
+        if self.backend != Kind::Sim && self.inject.iter().any(corrupts) {
+            return usage("--inject corrupt works with --backend sim only".to_owned());
         }
         if self.root < -1 {
             return usage(format!("-r {} is no rank; -1 takes every rank in turn", self.root));

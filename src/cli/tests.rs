@@ -1,6 +1,7 @@
 //! Command lines as scripts write them.
 
 use super::*;
+use crate::vocab::{Corruption, Point};
 
 fn run(line: &str) -> Cli {
     match read(line) {
@@ -87,8 +88,10 @@ fn help_is_no_error() {
 
 #[test]
 fn faults_survive_printing() {
-    for how in Corruption::ALL {
-        let fault = Inject::Corrupt { rank: 3, how };
+    let points = [Point::Init, Point::Iteration(7)];
+    let stuck = points.into_iter().flat_map(|at| [Inject::Hang { rank: 3, at }, Inject::Stop { rank: 3, at }]);
+    let corrupt = Corruption::ALL.map(|how| Inject::Corrupt { rank: 3, how });
+    for fault in stuck.chain(corrupt) {
         assert_eq!(fault.to_string().parse(), Ok(fault));
     }
 }

@@ -144,3 +144,15 @@ fn rows_of_size_zero_say_nothing() {
     }
     assert_eq!(observer.verdict().longest, Verdict::TooFewSamples { cycles: 0 });
 }
+
+#[test]
+fn an_endless_run_keeps_a_bounded_number_of_cycles() {
+    let mut track = Track::default();
+    for cycle in 0..1000 {
+        track.push(vec![f64::from(cycle)], &[&[1.0, 2.0]]);
+        assert!(track.cycles.len() <= KEPT);
+    }
+    let apart: Vec<f64> = track.cycles.windows(2).map(|pair| pair[1][0] - pair[0][0]).collect();
+    assert!(apart.iter().all(|step| *step > 15.5 && *step < 16.5), "evenly spread: {apart:?}");
+    assert!(track.iterations.is_empty());
+}

@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use super::nccl_json;
 use crate::error::{Error, Result};
 
 fn cannot(action: &'static str, path: &Path, source: io::Error) -> Error {
@@ -27,13 +28,18 @@ impl JsonFile {
     pub(super) fn create(asked: &Path) -> Result<Self> {
         let (file, path) = create(asked, false)?;
         let mut json = Self { file, path, end: 0, tail: String::new(), length: 0, chunks: 0 };
-        json.put("", "{\"version\":3,\"errors\":[\"the run did not start\"]}\n".to_owned())?;
+        json.put("", nccl_json::stub(&["the run did not start".to_owned()])?)?;
         Ok(json)
     }
 
     /// Where it is.
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether the head has not been written yet.
+    pub(super) fn is_stub(&self) -> bool {
+        self.chunks == 0
     }
 
     /// Rows so far: chunks behind the first, which is the head.

@@ -129,7 +129,12 @@ impl Pens {
 
     fn json(&mut self, chunk: Result<String>, state: State<'_>) {
         let Some(json) = &mut self.json else { return };
-        let result = chunk.and_then(|chunk| json.put(&chunk, nccl_json::tail(state)?));
+        let tail = match state {
+            State::Failed { errors, .. } if json.is_stub() => nccl_json::stub(errors),
+            State::Finished(_) if json.is_stub() => return,
+            state => nccl_json::tail(state),
+        };
+        let result = chunk.and_then(|chunk| json.put(&chunk, tail?));
         if result.is_err() {
             self.json = None;
         }

@@ -113,6 +113,15 @@ fn a_failure_is_in_every_file() {
 }
 
 #[test]
+fn a_failure_before_the_start_is_json_too() {
+    let bench = bench();
+    bench.sink.finish(&fixture::outcome(), 0).unwrap();
+    assert_eq!(bench.json()["errors"][0], "the run did not start");
+    bench.sink.failed("no answer", &failed());
+    assert_eq!(bench.json()["errors"][0], "rank 1 is silent");
+}
+
+#[test]
 fn existing_files_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let (json, record) = (folder.path().join("a.json"), folder.path().join("a.jsonl"));

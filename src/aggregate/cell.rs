@@ -210,6 +210,11 @@ mod tests {
         assert_eq!(check(Some((7, 0)), Some((7, 0))), (Wrong::Count(0), vec![]));
         assert_eq!(check(Some((7, 0)), Some((0, 5))), (Wrong::Count(5), vec![1]), "ranks that disagree");
         assert_eq!(check(Some((3, 3)), Some((4, 4))), (Wrong::Count(7), vec![0, 1]));
+        assert_eq!(
+            check(Some((4, 0)), Some((0, 4))),
+            (Wrong::Count(4), vec![0]),
+            "a tie goes to the first result"
+        );
         assert_eq!(check(Some((3, 3)), None), (Wrong::Count(3), vec![0]));
         assert_eq!(check(Some((0, 0)), None), (Wrong::NotChecked, vec![]), "never called right unseen");
         assert_eq!(check(None, None), (Wrong::NotChecked, vec![]));

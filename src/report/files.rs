@@ -12,9 +12,27 @@ fn cannot(action: &'static str, path: &Path, source: io::Error) -> Error {
     Error::File { action, path: path.to_owned(), source }
 }
 
+/// What the JSON needs of a file; a test has one that is full.
+pub(super) trait Disk {
+    /// Writes all of it, or some and an error.
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+    /// Cuts or extends.
+    fn set_len(&self, length: u64) -> io::Result<()>;
+}
+
+impl Disk for File {
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        FileExt::write_all_at(self, bytes, offset)
+    }
+
+    fn set_len(&self, length: u64) -> io::Result<()> {
+        Self::set_len(self, length)
+    }
+}
+
 /// nccl-tests' JSON: complete after every write.
-pub(super) struct JsonFile {
-    file: File,
+pub(super) struct JsonFile<D = File> {
+    file: D,
     path: PathBuf,
     /// Where the next chunk goes, and the tail starts.
     end: u64,
@@ -31,7 +49,9 @@ impl JsonFile {
         json.put("", nccl_json::stub(&["the run did not start".to_owned()])?)?;
         Ok(json)
     }
+}
 
+impl<D: Disk> JsonFile<D> {
     /// Where it is.
     pub(super) fn path(&self) -> &Path {
         &self.path
@@ -119,16 +139,32 @@ fn create(asked: &Path, append: bool) -> Result<(File, PathBuf)> {
 mod tests {
     use super::*;
 
+    /// A file on a disk of 32 bytes.
+    struct Full(File);
+
+    impl Disk for Full {
+        fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+            let fits = bytes.len().min(32_usize.saturating_sub(offset as usize));
+            FileExt::write_all_at(&self.0, &bytes[..fits], offset)?;
+            if fits < bytes.len() { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+        }
+
+        fn set_len(&self, length: u64) -> io::Result<()> {
+            self.0.set_len(length)
+        }
+    }
+
     #[test]
-    fn a_failed_write_leaves_the_json_as_it_was() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.json");
-        let mut json = JsonFile::create(&path).unwrap();
-        json.put("[1", "]".to_owned()).unwrap();
-        let before = fs::read_to_string(&path).unwrap();
-        json.file = File::open(&path).unwrap();
-        assert!(json.put(",2", "]".to_owned()).is_err());
-        assert_eq!(fs::read_to_string(&path).unwrap(), before);
-        assert_eq!(serde_json::from_str::<Vec<u8>>(&before).unwrap(), [1]);
+    fn a_full_disk_leaves_the_json_as_it_was() {
+        let path = tempfile::tempdir().unwrap().keep().join("a.json");
+        let file = Full(File::create_new(&path).unwrap());
+        let mut json = JsonFile { file, path, end: 0, tail: String::new(), length: 0, chunks: 0 };
+        json.put("[10000001", "]".to_owned()).unwrap();
+        json.put(",10000002", "]".to_owned()).unwrap();
+        let error = json.put(",10000003,10000004", "]".to_owned()).unwrap_err();
+        assert_eq!(error.exit().code(), 6);
+        let text = fs::read_to_string(&json.path).unwrap();
+        assert_eq!(text, "[10000001,10000002]");
+        fs::remove_dir_all(json.path.parent().unwrap()).unwrap();
     }
 }

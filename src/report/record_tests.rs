@@ -139,7 +139,7 @@ fn the_documentation_names_every_field() {
 #[test]
 fn every_event_comes_back() {
     let record = read(written(&events()).as_bytes()).unwrap();
-    assert_eq!(record, Record { events: events(), truncated: None });
+    assert_eq!(record, Record { events: events(), unreadable: vec![] });
 }
 
 #[test]
@@ -152,8 +152,16 @@ fn a_killed_run_leaves_a_readable_record() {
         let record = read(&text.as_bytes()[..cut]).unwrap();
         let lines = ends.iter().filter(|end| **end <= cut + 1).count();
         assert_eq!(record.events.len(), lines, "cut at {cut}");
-        assert_eq!(record.truncated.is_some(), !ends.contains(&cut) && !ends.contains(&(cut + 1)));
+        assert_eq!(!record.unreadable.is_empty(), !ends.contains(&cut) && !ends.contains(&(cut + 1)));
     }
+}
+
+#[test]
+fn half_a_line_in_the_middle_hides_only_itself() {
+    let text = written(&events()[..1]) + "{\"event\":\"row\",\"coun\n" + &written(&events()[7..]);
+    let record = read(text.as_bytes()).unwrap();
+    assert_eq!(record.events, [events().remove(0), events().remove(7)]);
+    assert_eq!(record.unreadable, ["{\"event\":\"row\",\"coun"]);
 }
 
 #[test]
@@ -217,6 +225,6 @@ proptest! {
         events.extend(rows.into_iter().map(Event::Row));
         events.push(Event::Note { level: text.clone(), text });
         let record = read(written(&events).as_bytes()).unwrap();
-        prop_assert_eq!(record, Record { events, truncated: None });
+        prop_assert_eq!(record, Record { events, unreadable: vec![] });
     }
 }

@@ -13,7 +13,7 @@ use crate::collective::{Case, Collective, Traffic};
 use crate::error::{Error, Exit, Result};
 use crate::measure::{Checked, Mismatch, Target};
 use crate::plan::Series;
-use crate::report::record::{Culprit, Event, Plan};
+use crate::report::record::{Event, Plan};
 use crate::report::sink::Level;
 use crate::report::{Outcome, Paths, Preamble, Sink};
 use crate::session::watch::{Failure, Sink as OnFailure};
@@ -29,20 +29,13 @@ pub(super) fn emergency(sink: &SharedSink) -> OnFailure {
     let sink = Arc::clone(sink);
     Arc::new(move |failure: &Failure| {
         let text = failure.lines.join("\n");
-        let culprit = |culprit: &crate::session::watch::Culprit| Culprit {
-            rank: culprit.rank,
-            host: culprit.host.clone(),
-            pid: culprit.pid,
-            device: culprit.device.clone(),
-            state: culprit.state.clone(),
-        };
         let event = Event::Failed {
             exit_code: failure.exit.code(),
             phase: failure.phase.words().to_owned(),
             size_bytes: failure.bytes,
             iteration: failure.iteration,
             cause: failure.cause.clone(),
-            culprits: failure.culprits.iter().map(culprit).collect(),
+            culprits: failure.culprits.clone(),
             end_time: local_time(),
         };
         sink.get().cloned().unwrap_or_else(Sink::silent).emergency(&text, &event);

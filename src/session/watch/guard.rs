@@ -1,0 +1,375 @@
+//! The watchdog's thread.
+
+use std::io;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mio::{Events, Interest, Poll, Token};
+
+use super::failure::{Cause, Failure, Link, Report, Row, Who, judge};
+use super::lead::Lead;
+use super::net::{Invitation, accept};
+use super::progress::{Phase, Progress, Stand, main_thread};
+use super::signals::Signals;
+use super::wire::{Connection, Message};
+use super::{Sink, TICK};
+use crate::error::{Exit, leave};
+use crate::session::Abort;
+
+/// The main thread has something to say.
+pub(super) const WAKE: Token = Token(0);
+const SIGNAL: Token = Token(1);
+/// A follower's connection to rank 0.
+const LEADER: Token = Token(2);
+/// Rank 0 has so long to end the job after it was told why; then the teller does.
+const ESCALATION: Duration = Duration::from_secs(5);
+/// Reporting and aborting together must not take longer.
+pub(super) const BACKSTOP: Duration = Duration::from_secs(15);
+/// A thread that wakes up later than this was stopped with its whole process.
+const STOPPED: Duration = Duration::from_secs(5);
+
+/// What the main thread tells its watchdog.
+pub(super) enum Command {
+    /// The job is known.
+    Join(Box<Join>),
+    /// The device is known.
+    Device(String),
+    /// An error of this rank's own.
+    Fail(Exit, String),
+    /// An orderly end.
+    Finish,
+}
+
+/// How to meet the others.
+pub(super) struct Join {
+    pub(super) who: Who,
+    pub(super) abort: Abort,
+    pub(super) invitation: Invitation,
+    /// Rank 0 only: its listener and everybody's name.
+    pub(super) lead: Option<(TcpListener, Vec<Who>)>,
+}
+
+enum Role {
+    Lead(Lead),
+    Follow(Follow),
+}
+
+struct Follow {
+    connection: Connection,
+    lead: Who,
+    every: Duration,
+    next: Instant,
+    /// What this process will do itself, and when, unless rank 0 ends the job before.
+    escalation: Option<(Instant, Cause)>,
+}
+
+/// The thread's state.
+pub(super) struct Guard {
+    who: Who,
+    progress: Progress,
+    abort: Abort,
+    sink: Sink,
+    poll: Poll,
+    commands: Receiver<Command>,
+    signals: Signals,
+    role: Role,
+    /// The phase (by sequence) whose deadline has been reported.
+    alarmed: Option<u64>,
+    /// When to abort on rank 0's word, and with what.
+    ending: Option<(Instant, Exit)>,
+    finishing: bool,
+    ended: Arc<AtomicBool>,
+}
+
+impl Guard {
+    pub(super) fn new(
+        who: Who,
+        progress: Progress,
+        sink: Sink,
+        poll: Poll,
+        commands: Receiver<Command>,
+        ended: Arc<AtomicBool>,
+    ) -> io::Result<Self> {
+        let signals = Signals::new(&poll, SIGNAL)?;
+        let role = Role::Lead(Lead::alone(who.clone()));
+        let abort: Abort = Arc::new(leave);
+        Ok(Self {
+            who,
+            progress,
+            abort,
+            sink,
+            poll,
+            commands,
+            signals,
+            role,
+            alarmed: None,
+            ending: None,
+            finishing: false,
+            ended,
+        })
+    }
+
+    /// Runs until the end of the job.
+    pub(super) fn run(mut self) {
+        let mut events = Events::with_capacity(256);
+        loop {
+            let pause = self.pause();
+            let before = Instant::now();
+            // An interrupted wait is a short one.
+            let _ = self.poll.poll(&mut events, Some(pause));
+            let now = Instant::now();
+            let late = now.saturating_duration_since(before).saturating_sub(pause);
+            if late > STOPPED {
+                self.progress.extend(late);
+            }
+            for event in &events {
+                self.event(event.token(), now);
+            }
+            self.obey(now);
+            self.look(now);
+            if let Some(failure) = self.verdict(now) {
+                self.report(&failure);
+                break;
+            }
+            if let Some((at, exit)) = self.ending
+                && now >= at
+            {
+                backstop(exit, &self.ended);
+                (self.abort)(exit);
+                break;
+            }
+            if self.finishing && !self.judging() {
+                self.say(&Message::Bye);
+                break;
+            }
+        }
+        self.signals.close();
+        self.ended.store(true, Ordering::Release);
+    }
+
+    fn pause(&self) -> Duration {
+        let now = Instant::now();
+        let role = match &self.role {
+            Role::Lead(lead) => lead.idle(now),
+            Role::Follow(follow) => {
+                let escalation = follow.escalation.as_ref().map_or(follow.next, |(at, _)| *at);
+                follow.next.min(escalation).saturating_duration_since(now)
+            }
+        };
+        let ending = self.ending.map_or(TICK, |(at, _)| at.saturating_duration_since(now));
+        let deadline = match self.progress.left() {
+            Some(left) if !left.is_zero() => left + Duration::from_millis(1),
+            _ => TICK,
+        };
+        role.min(ending).min(deadline).min(TICK)
+    }
+
+    fn event(&mut self, token: Token, now: Instant) {
+        match (token, &mut self.role) {
+            (WAKE, _) => {}
+            (SIGNAL, _) => self.signals.drain(),
+            (token, Role::Lead(lead)) => lead.event(token, self.poll.registry(), now),
+            (_, Role::Follow(follow)) => {
+                let (messages, mut stands) = follow.connection.receive();
+                stands &= follow.connection.flush().is_ok();
+                self.hear(messages, stands, now);
+            }
+        }
+    }
+
+    /// What rank 0 says.
+    fn hear(&mut self, messages: Vec<Message>, stands: bool, now: Instant) {
+        for message in messages {
+            match message {
+                Message::Query => {
+                    let stand = self.stand();
+                    self.say(&Message::State(stand));
+                }
+                Message::End { code } => self.ending = Some((now + ESCALATION, Exit::from_code(code))),
+                Message::Bye => {
+                    self.role = Role::Lead(Lead::alone(self.who.clone()));
+                    return;
+                }
+                _ => {}
+            }
+        }
+        if let Role::Follow(follow) = &mut self.role
+            && !stands
+        {
+            let _ = self.poll.registry().deregister(&mut follow.connection.stream);
+            if self.ending.is_none() && self.progress.phase() != Phase::Done {
+                let text = "rank 0 died: the connection to its watchdog broke".to_owned();
+                let cause = Cause::LostLead { exit: Exit::Died, text };
+                follow.escalation = Some((now + turn(self.who.rank), cause));
+            }
+        }
+    }
+
+    /// What the main thread says.
+    fn obey(&mut self, now: Instant) {
+        while let Ok(command) = self.commands.try_recv() {
+            match command {
+                Command::Join(join) => self.join(*join),
+                Command::Device(device) => {
+                    self.who.device.clone_from(&device);
+                    match &mut self.role {
+                        Role::Lead(lead) => lead.describe(&device),
+                        Role::Follow(_) => self.say(&Message::Device(device)),
+                    }
+                }
+                Command::Fail(exit, text) => {
+                    let report = Report { rank: self.who.rank, exit, text: text.clone() };
+                    let stand = self.stand();
+                    self.say(&Message::State(stand));
+                    self.raise(
+                        Cause::Reported(vec![report]),
+                        &Message::Fail { code: exit.code(), text },
+                        now,
+                    );
+                }
+                Command::Finish => self.finishing = true,
+            }
+        }
+    }
+
+    fn join(&mut self, join: Join) {
+        let Join { who, abort, invitation, lead } = join;
+        (self.who, self.abort) = (who, abort);
+        let role = match lead {
+            Some((listener, all)) => {
+                Lead::of(all, listener, &invitation, self.poll.registry()).map(Role::Lead)
+            }
+            None => self.follow(&invitation).map(Role::Follow),
+        };
+        self.role = role.unwrap_or_else(|error| {
+            tracing::warn!(
+                rank = self.who.rank,
+                host = %self.who.host,
+                "no connection to rank 0's watchdog ({error}): a hang is reported by this rank alone; \
+                 set {} to an address of rank 0's host that this host can reach",
+                super::ADDRESS_VARIABLE
+            );
+            Role::Lead(Lead::alone(self.who.clone()))
+        });
+    }
+
+    fn follow(&self, invitation: &Invitation) -> io::Result<Follow> {
+        let (stream, every_ms) = accept(invitation, &self.who)?;
+        let mut connection = Connection::new(mio::net::TcpStream::from_std(stream));
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        self.poll.registry().register(&mut connection.stream, LEADER, interest)?;
+        let every = Duration::from_millis(every_ms);
+        Ok(Follow { connection, lead: invitation.who.clone(), every, next: Instant::now(), escalation: None })
+    }
+
+    /// Signals, the deadline, and the regular state.
+    fn look(&mut self, now: Instant) {
+        if let Some(name) = self.signals.take()
+            && !matches!(self.progress.phase(), Phase::Close | Phase::Done)
+        {
+            let cause = Cause::Signal { rank: self.who.rank, name: name.to_owned() };
+            self.raise(cause, &Message::Signal(name.to_owned()), now);
+        }
+        let sequence = self.progress.stand().sequence;
+        if self.progress.left().is_some_and(|left| left.is_zero()) && self.alarmed != Some(sequence) {
+            self.alarmed = Some(sequence);
+            let stand = self.stand();
+            self.raise(Cause::Deadline { rank: self.who.rank, stand }, &Message::Alarm(stand), now);
+        }
+        if let Role::Follow(follow) = &mut self.role
+            && now >= follow.next
+        {
+            follow.next = now + follow.every;
+            let _ = follow.connection.send(&Message::State(self.progress.stand()));
+        }
+    }
+
+    /// A reason to end: judged here, or told to rank 0 and judged here only if that does nothing.
+    fn raise(&mut self, cause: Cause, message: &Message, now: Instant) {
+        match &mut self.role {
+            Role::Lead(lead) => lead.raise(cause, now),
+            Role::Follow(follow) if follow.escalation.is_none() && self.ending.is_none() => {
+                let _ = follow.connection.send(message);
+                let cause = match cause {
+                    Cause::Deadline { stand, .. } => Cause::LostLead {
+                        exit: Exit::Timeout,
+                        text: format!(
+                            "not finished after {} s, and rank 0's watchdog is silent too (stopped, or its host is gone)",
+                            stand.limit_ms.div_ceil(1000)
+                        ),
+                    },
+                    other => other,
+                };
+                follow.escalation = Some((now + ESCALATION + turn(self.who.rank), cause));
+            }
+            Role::Follow(_) => {}
+        }
+    }
+
+    fn verdict(&mut self, now: Instant) -> Option<Failure> {
+        let progress = self.progress.clone();
+        let own = || Stand { thread: main_thread(), ..progress.stand() };
+        match &mut self.role {
+            Role::Lead(lead) => lead.verdict(own, now),
+            Role::Follow(follow) if self.ending.is_none() => {
+                let (_, cause) = follow.escalation.take_if(|(at, _)| now >= *at)?;
+                let link = if matches!(cause, Cause::LostLead { .. }) { Link::Broken } else { Link::Absent };
+                let lead = Row { who: follow.lead.clone(), stand: Stand::default(), link };
+                let me = Row { who: self.who.clone(), stand: own(), link: Link::Answers };
+                Some(judge(&cause, &[lead, me]))
+            }
+            Role::Follow(_) => None,
+        }
+    }
+
+    /// The end: told to people, to the other watchdogs, and done.
+    fn report(&mut self, failure: &Failure) {
+        backstop(failure.exit, &self.ended);
+        (self.sink)(failure);
+        self.say(&Message::End { code: failure.exit.code() });
+        (self.abort)(failure.exit);
+    }
+
+    fn judging(&self) -> bool {
+        match &self.role {
+            Role::Lead(lead) => lead.judging(),
+            Role::Follow(follow) => follow.escalation.is_some() || self.ending.is_some(),
+        }
+    }
+
+    /// To rank 0, or as rank 0 to everybody.
+    fn say(&mut self, message: &Message) {
+        match &mut self.role {
+            Role::Lead(lead) if !matches!(message, Message::State(_)) => lead.tell(message),
+            Role::Lead(_) => {}
+            // A connection that broke is seen by the next read.
+            Role::Follow(follow) => drop(follow.connection.send(message)),
+        }
+    }
+
+    fn stand(&self) -> Stand {
+        Stand { thread: main_thread(), ..self.progress.stand() }
+    }
+}
+
+/// Ranks that report by themselves do so one after the other, so that the first can end the job before the rest.
+fn turn(rank: u32) -> Duration {
+    Duration::from_millis(20) * rank.min(100)
+}
+
+/// Whatever the report or the abort hangs in, the process ends.
+fn backstop(exit: Exit, ended: &Arc<AtomicBool>) {
+    let ended = Arc::clone(ended);
+    let wait = move || {
+        thread::sleep(BACKSTOP);
+        if !ended.load(Ordering::Acquire) {
+            leave(exit);
+        }
+    };
+    // Without the thread, the report and the abort are still tried.
+    drop(thread::Builder::new().name("backstop".to_owned()).spawn(wait));
+}

@@ -148,9 +148,8 @@ impl Error {
     }
 }
 
-/// Ends the process at once. The only way out but returning from `main`: for a watchdog whose process is stuck in
-/// a library.
-#[expect(clippy::exit, reason = "the main thread is stuck; nobody else can end the process")]
+/// Ends the process at once, without exit handlers: a library's may hang as the library does. The only way out but
+/// returning from `main`, for a watchdog whose process is stuck.
 pub fn leave(exit: Exit) {
-    std::process::exit(i32::from(exit.code()));
+    signal_hook::low_level::exit(i32::from(exit.code()));
 }

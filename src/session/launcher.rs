@@ -244,7 +244,8 @@ mod tests {
         let none = launch(&STEP);
         let pmix = launch(&both(STEP, [("PMIX_RANK", "5")]));
         let pmi2 = launch(&both(STEP, [("PMI_RANK", "5"), ("PMI_FD", "7")]));
-        let refused = |launch: &Launch, mpi| launch.refuse_before_init(mpi).err().map(|error| error.to_string());
+        let refused =
+            |launch: &Launch, mpi| launch.refuse_before_init(mpi).err().map(|error| error.to_string());
         assert!(refused(&none, Flavour::OpenMpi).is_some_and(|text| text.contains("srun --mpi=pmix")));
         assert!(refused(&pmi2, Flavour::OpenMpi).is_some_and(|text| text.contains("srun --mpi=pmix")));
         assert!(refused(&none, Flavour::Mpich).is_some_and(|text| text.contains("srun --mpi=pmi2")));

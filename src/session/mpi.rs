@@ -19,11 +19,8 @@ const ABORT_PATIENCE: Duration = Duration::from_secs(10);
 const PIECE: usize = 1 << 30;
 
 /// The family of the MPI that this binary is built with: its handles are pointers in Open MPI, numbers in MPICH.
-pub const FLAVOUR: Flavour = if size_of::<ffi::MPI_Comm>() == size_of::<c_int>() {
-    Flavour::Mpich
-} else {
-    Flavour::OpenMpi
-};
+pub const FLAVOUR: Flavour =
+    if size_of::<ffi::MPI_Comm>() == size_of::<c_int>() { Flavour::Mpich } else { Flavour::OpenMpi };
 
 /// All processes of the job. `MPI_Finalize` is called by [`MpiWorld::finalize`] only: after a failure it would hang.
 #[derive(Debug)]
@@ -42,7 +39,12 @@ impl MpiWorld {
         let mut provided = 0;
         // SAFETY: null arguments are allowed since MPI 2; the caller calls this once.
         check("MPI_Init_thread", unsafe {
-            ffi::MPI_Init_thread(ptr::null_mut(), ptr::null_mut(), ffi::RSMPI_THREAD_MULTIPLE, &raw mut provided)
+            ffi::MPI_Init_thread(
+                ptr::null_mut(),
+                ptr::null_mut(),
+                ffi::RSMPI_THREAD_MULTIPLE,
+                &raw mut provided,
+            )
         })?;
         // SAFETY: MPI is initialised; both handles are predefined.
         check("MPI_Comm_set_errhandler", unsafe {
@@ -55,7 +57,7 @@ impl MpiWorld {
             ffi::MPI_Comm_split_type(
                 world(),
                 ffi::RSMPI_COMM_TYPE_SHARED,
-                rank as c_int,
+                rank.cast_signed(),
                 ffi::RSMPI_INFO_NULL,
                 &raw mut local,
             )
@@ -104,6 +106,12 @@ impl MpiWorld {
 pub(crate) fn world() -> ffi::MPI_Comm {
     // SAFETY: a constant of the library.
     unsafe { ffi::RSMPI_COMM_WORLD }
+}
+
+/// A number that is known to be small, as MPI takes it.
+pub(crate) fn int(small: usize) -> c_int {
+    debug_assert!(c_int::try_from(small).is_ok());
+    c_int::try_from(small).unwrap_or(c_int::MAX)
 }
 
 /// `MPI_SUCCESS`, or the library's words.
@@ -161,7 +169,8 @@ fn name_and_version(text: &str) -> (String, String) {
     let words: Vec<&str> = line.split_whitespace().collect();
     let number = |word: &&str| word.trim_start_matches('v').starts_with(|first: char| first.is_ascii_digit());
     let at = words.iter().position(number).unwrap_or(words.len());
-    let name: Vec<&str> = words[..at].iter().copied().filter(|word| !matches!(*word, "Version:" | "Version" | ":")).collect();
+    let name: Vec<&str> =
+        words[..at].iter().copied().filter(|word| !matches!(*word, "Version:" | "Version" | ":")).collect();
     let version = words.get(at).map_or("", |word| word.trim_start_matches('v'));
     (name.join(" "), version.to_owned())
 }
@@ -197,7 +206,7 @@ impl Control for MpiWorld {
         let lengths = self.lengths(bytes.len() as u64)?;
         // Rounds of equal pieces: every call's counts and displacements fit a C int.
         let longest = lengths.iter().copied().max().unwrap_or(0);
-        let piece = (i32::MAX as usize / self.size.max(1) as usize).min(PIECE).max(1);
+        let piece = (i32::MAX.unsigned_abs() as usize / self.size.max(1) as usize).clamp(1, PIECE);
         let mut all: Vec<Vec<u8>> = if self.rank == 0 { vec![Vec::new(); lengths.len()] } else { Vec::new() };
         for start in (0..usize::try_from(longest).map_err(|_| too_long(longest))?).step_by(piece) {
             self.gather_piece(bytes, start, piece, &lengths, &mut all)?;
@@ -231,9 +240,7 @@ impl MpiWorld {
     fn send_from_root(&self, bytes: *mut c_void, length: usize) -> Result<()> {
         debug_assert!(length <= PIECE && self.size > 0);
         // SAFETY: `bytes` has `length` bytes, at most PIECE, and lives during the call.
-        check("MPI_Bcast", unsafe {
-            ffi::MPI_Bcast(bytes, length as c_int, ffi::RSMPI_UINT8_T, 0, world())
-        })
+        check("MPI_Bcast", unsafe { ffi::MPI_Bcast(bytes, int(length), ffi::RSMPI_UINT8_T, 0, world()) })
     }
 
     /// Every rank's length, on every rank: all must know how many rounds there are.
@@ -264,10 +271,8 @@ impl MpiWorld {
         all: &mut [Vec<u8>],
     ) -> Result<()> {
         let mine = &bytes[start.min(bytes.len())..(start + piece).min(bytes.len())];
-        let counts: Vec<c_int> = lengths
-            .iter()
-            .map(|length| (*length as usize).saturating_sub(start).min(piece) as c_int)
-            .collect();
+        let counts: Vec<c_int> =
+            lengths.iter().map(|length| int((*length as usize).saturating_sub(start).min(piece))).collect();
         let starts: Vec<c_int> = counts
             .iter()
             .scan(0, |sum, count| {
@@ -276,13 +281,13 @@ impl MpiWorld {
                 Some(start)
             })
             .collect();
-        let total: usize = counts.iter().map(|count| *count as usize).sum();
+        let total: usize = counts.iter().map(|count| count.unsigned_abs() as usize).sum();
         let mut room = vec![0_u8; if self.rank == 0 { total } else { 0 }];
         // SAFETY: `mine` is as long as its count, and at rank 0 `room` holds all counts end to end.
         check("MPI_Gatherv", unsafe {
             ffi::MPI_Gatherv(
                 mine.as_ptr().cast::<c_void>(),
-                mine.len() as c_int,
+                int(mine.len()),
                 ffi::RSMPI_UINT8_T,
                 room.as_mut_ptr().cast::<c_void>(),
                 counts.as_ptr(),
@@ -293,7 +298,9 @@ impl MpiWorld {
             )
         })?;
         for ((part, start), count) in all.iter_mut().zip(&starts).zip(&counts) {
-            part.extend_from_slice(&room[*start as usize..(start + count) as usize]);
+            part.extend_from_slice(
+                &room[start.unsigned_abs() as usize..(start + count).unsigned_abs() as usize],
+            );
         }
         Ok(())
     }

@@ -213,8 +213,7 @@ fn hang(rank: u32, stand: Stand, rows: &[Row]) -> Verdict<'_> {
     let mut culprits = silent(rows);
     let answering: Vec<&Row> = rows.iter().filter(|row| row.link == Link::Answers).collect();
     let lowest = answering.iter().map(|row| row.stand.key()).min();
-    let behind: Vec<&Row> =
-        answering.iter().copied().filter(|row| Some(row.stand.key()) == lowest).collect();
+    let behind: Vec<&Row> = answering.iter().copied().filter(|row| Some(row.stand.key()) == lowest).collect();
     let alike = behind.len() == answering.len();
     let opening = format!(
         "not finished after {} s: a deadline passed in rank {rank}, in {}",
@@ -228,6 +227,9 @@ fn hang(rank: u32, stand: Stand, rows: &[Row]) -> Verdict<'_> {
         culprits.extend(odd(&answering));
     }
     let ending = match (quiet, alike) {
+        (0, true) if rows.len() < 2 && stand.phase == Phase::Setup => {
+            ", before the ranks were connected; the rank that says nothing here may be the one that the others wait for".to_owned()
+        }
         (0, true) if answering.len() < 2 => String::new(),
         (0, true) if culprits.is_empty() => {
             format!("; all {} ranks that answer stand alike, so nobody is to blame by this", answering.len())
@@ -260,7 +262,8 @@ fn silent(rows: &[Row]) -> Vec<(&Row, String)> {
 /// Ranks whose main thread is in another state than most ranks' main threads: at most half of all.
 fn odd<'a>(answering: &[&'a Row]) -> Vec<(&'a Row, String)> {
     let with = |letter: char| answering.iter().filter(move |row| row.stand.thread == letter);
-    let Some(common) = answering.iter().map(|row| row.stand.thread).max_by_key(|letter| with(*letter).count())
+    let Some(common) =
+        answering.iter().map(|row| row.stand.thread).max_by_key(|letter| with(*letter).count())
     else {
         return Vec::new();
     };
@@ -284,7 +287,9 @@ fn reported<'a>(reports: &[Report], rows: &'a [Row]) -> Verdict<'a> {
     let row = |rank: u32| rows.iter().find(|row| row.who.rank == rank);
     let culprits: Vec<_> = reports
         .iter()
-        .filter_map(|report| row(report.rank).map(|row| (row, format!("{}; in {}", report.text, place(&row.stand)))))
+        .filter_map(|report| {
+            row(report.rank).map(|row| (row, format!("{}; in {}", report.text, place(&row.stand))))
+        })
         .collect();
     let first = reports.first();
     let exit = first.map_or(Exit::Died, |report| report.exit);
@@ -299,6 +304,9 @@ fn reported<'a>(reports: &[Report], rows: &'a [Row]) -> Verdict<'a> {
 
 /// How the ranks stand that nobody points at, one line for each place.
 fn others(rows: &[Row], named: &[u32]) -> Vec<String> {
+    if let ([row], []) = (rows, named) {
+        return vec![format!("  {}: {}", row.who, standing(row))];
+    }
     let mut groups: Vec<(String, Vec<u32>)> = Vec::new();
     for row in rows.iter().filter(|row| !named.contains(&row.who.rank)) {
         let text = match row.link {
@@ -323,14 +331,13 @@ fn others(rows: &[Row], named: &[u32]) -> Vec<String> {
 }
 
 fn place(stand: &Stand) -> String {
-    let mut text = stand.phase.words().to_owned();
-    if matches!(stand.phase, Phase::FirstUse | Phase::WarmUp | Phase::Timed | Phase::Check | Phase::Collect) {
-        text += &format!(", size {} B", stand.bytes);
+    let phase = stand.phase.words();
+    let (bytes, step) = (stand.bytes, stand.step);
+    match stand.phase {
+        Phase::WarmUp | Phase::Timed => format!("{phase}, size {bytes} B, iteration {step}"),
+        Phase::FirstUse | Phase::Check | Phase::Collect => format!("{phase}, size {bytes} B"),
+        Phase::Setup | Phase::Init | Phase::Allocate | Phase::Close | Phase::Done => phase.to_owned(),
     }
-    if matches!(stand.phase, Phase::WarmUp | Phase::Timed) {
-        text += &format!(", iteration {}", stand.step);
-    }
-    text
 }
 
 fn standing(row: &Row) -> String {

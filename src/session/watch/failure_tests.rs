@@ -43,7 +43,8 @@ fn a_stopped_rank_is_named() {
 
 #[test]
 fn two_behind_are_named_in_rank_order() {
-    let rows: Vec<_> = [58, 57, 58, 57, 58].into_iter().zip(0..).map(|(step, rank)| row(rank, step)).collect();
+    let rows: Vec<_> =
+        [58, 57, 58, 57, 58].into_iter().zip(0..).map(|(step, rank)| row(rank, step)).collect();
     let failure = deadline(&rows);
     assert_eq!(ranks(&failure), [1, 3]);
     assert!(failure.cause.ends_with("2 ranks are behind 3 others"), "{}", failure.cause);

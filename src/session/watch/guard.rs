@@ -1,22 +1,20 @@
 //! The watchdog's thread.
 
-use std::io::{self, Read};
+use std::io;
 use std::net::TcpListener;
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use mio::{Events, Interest, Poll, Token};
-use signal_hook::SigId;
-use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::failure::{Cause, Failure, Link, Report, Row, Who, judge};
 use super::lead::Lead;
 use super::net::{Invitation, accept};
 use super::progress::{Phase, Progress, Stand, main_thread};
+use super::signals::Signals;
 use super::wire::{Connection, Message};
 use super::{Sink, TICK};
 use crate::error::{Exit, leave};
@@ -96,7 +94,7 @@ impl Guard {
         commands: Receiver<Command>,
         ended: Arc<AtomicBool>,
     ) -> io::Result<Self> {
-        let signals = Signals::new(&poll)?;
+        let signals = Signals::new(&poll, SIGNAL)?;
         let role = Role::Lead(Lead::alone(who.clone()));
         let abort: Abort = Arc::new(leave);
         Ok(Self {
@@ -227,7 +225,11 @@ impl Guard {
                     let report = Report { rank: self.who.rank, exit, text: text.clone() };
                     let stand = self.stand();
                     self.say(&Message::State(stand));
-                    self.raise(Cause::Reported(vec![report]), &Message::Fail { code: exit.code(), text }, now);
+                    self.raise(
+                        Cause::Reported(vec![report]),
+                        &Message::Fail { code: exit.code(), text },
+                        now,
+                    );
                 }
                 Command::Finish => self.finishing = true,
             }
@@ -370,46 +372,4 @@ fn backstop(exit: Exit, ended: &Arc<AtomicBool>) {
     };
     // Without the thread, the report and the abort are still tried.
     drop(thread::Builder::new().name("backstop".to_owned()).spawn(wait));
-}
-
-/// SIGTERM and SIGINT as something to poll.
-struct Signals {
-    number: Arc<AtomicUsize>,
-    pipe: mio::net::UnixStream,
-    ids: Vec<SigId>,
-}
-
-impl Signals {
-    fn new(poll: &Poll) -> io::Result<Self> {
-        let (read, write) = UnixStream::pair()?;
-        read.set_nonblocking(true)?;
-        let mut pipe = mio::net::UnixStream::from_std(read);
-        poll.registry().register(&mut pipe, SIGNAL, Interest::READABLE)?;
-        let number = Arc::new(AtomicUsize::new(0));
-        let mut ids = Vec::new();
-        for signal in [SIGTERM, SIGINT] {
-            ids.push(signal_hook::flag::register_usize(signal, Arc::clone(&number), signal as usize)?);
-            ids.push(signal_hook::low_level::pipe::register(signal, write.try_clone()?)?);
-        }
-        Ok(Self { number, pipe, ids })
-    }
-
-    fn drain(&mut self) {
-        let mut bytes = [0; 64];
-        while self.pipe.read(&mut bytes).is_ok_and(|got| got > 0) {}
-    }
-
-    fn take(&self) -> Option<&'static str> {
-        match self.number.swap(0, Ordering::SeqCst) {
-            0 => None,
-            number if number == SIGINT as usize => Some("SIGINT"),
-            _ => Some("SIGTERM"),
-        }
-    }
-
-    fn close(&self) {
-        for id in &self.ids {
-            signal_hook::low_level::unregister(*id);
-        }
-    }
 }

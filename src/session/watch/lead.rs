@@ -148,7 +148,9 @@ impl Lead {
             }
             Message::Signal(name) => self.raise(Cause::Signal { rank, name }, now),
             Message::Bye => self.rows[at].link = Link::Done,
-            Message::Hello { .. } | Message::Welcome { .. } | Message::Query | Message::End { .. } => return false,
+            Message::Hello { .. } | Message::Welcome { .. } | Message::Query | Message::End { .. } => {
+                return false;
+            }
         }
         true
     }
@@ -171,10 +173,17 @@ impl Lead {
         let stronger = match (&mut self.pending, &cause) {
             (None, _) => true,
             (Some(Pending { cause: Cause::Reported(all), .. }), Cause::Reported(new)) => {
-                all.extend(new.iter().filter(|one| all.iter().all(|old| old.rank != one.rank)).cloned().collect::<Vec<_>>());
+                all.extend(
+                    new.iter()
+                        .filter(|one| all.iter().all(|old| old.rank != one.rank))
+                        .cloned()
+                        .collect::<Vec<_>>(),
+                );
                 false
             }
-            (Some(pending), Cause::Broken) => matches!(pending.cause, Cause::Deadline { .. } | Cause::Signal { .. }),
+            (Some(pending), Cause::Broken) => {
+                matches!(pending.cause, Cause::Deadline { .. } | Cause::Signal { .. })
+            }
             (Some(pending), Cause::Reported(_)) => matches!(pending.cause, Cause::Deadline { .. }),
             (Some(_), _) => false,
         };

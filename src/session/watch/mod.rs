@@ -9,6 +9,7 @@ mod guard;
 mod lead;
 mod net;
 mod progress;
+mod signals;
 mod wire;
 
 pub use failure::{Cause, Culprit, Failure, Link, Report, Row, Who, judge};
@@ -50,7 +51,8 @@ impl Watch {
         let waker = Waker::new(poll.registry(), WAKE).map_err(failed)?;
         let (commands, receiver) = channel();
         let ended = Arc::new(AtomicBool::new(false));
-        let guard = Guard::new(who, progress.clone(), sink, poll, receiver, Arc::clone(&ended)).map_err(failed)?;
+        let guard =
+            Guard::new(who, progress.clone(), sink, poll, receiver, Arc::clone(&ended)).map_err(failed)?;
         thread::Builder::new().name("watchdog".to_owned()).spawn(|| guard.run()).map_err(failed)?;
         Ok(Self { commands, waker, ended })
     }
@@ -129,7 +131,8 @@ impl Watch {
 }
 
 fn bytes(value: &impl serde::Serialize) -> Result<Vec<u8>> {
-    serde_json::to_vec(value).map_err(|error| Error::Setup(format!("cannot write a watchdog message: {error}")))
+    serde_json::to_vec(value)
+        .map_err(|error| Error::Setup(format!("cannot write a watchdog message: {error}")))
 }
 
 fn parse<T: serde::de::DeserializeOwned>(text: &[u8]) -> Result<T> {

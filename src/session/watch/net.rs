@@ -147,7 +147,9 @@ mod tests {
         assert_eq!(order(&invitation, "b", &networks)[0], ip("10.1.2.3"));
         assert_eq!(order(&invitation, "a", &networks)[0], ip("127.0.0.1"));
         assert_eq!(order(&invitation, "b", &[]), invitation.addresses);
-        assert!(same_network(ip("fd00::1"), ip("fd00::ffff"), 64) && !same_network(ip("::1"), ip("1.1.1.1"), 0));
+        assert!(
+            same_network(ip("fd00::1"), ip("fd00::ffff"), 64) && !same_network(ip("::1"), ip("1.1.1.1"), 0)
+        );
     }
 
     #[test]

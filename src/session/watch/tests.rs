@@ -121,7 +121,10 @@ fn an_orderly_end_says_nothing() {
         watch.finish();
         assert!(start.elapsed() < Duration::from_millis(400));
     }
-    assert_eq!(job.reports.recv_timeout(Duration::from_millis(800)).unwrap_err(), RecvTimeoutError::Disconnected);
+    assert_eq!(
+        job.reports.recv_timeout(Duration::from_millis(800)).unwrap_err(),
+        RecvTimeoutError::Disconnected
+    );
     assert_eq!(job.aborted.try_iter().count(), 0);
 }
 
@@ -132,7 +135,8 @@ fn a_process_alone_reports_by_itself() {
     let progress = Progress::default();
     let watch = Watch::start(Who::default(), &progress, sink).unwrap();
     let (abort, _aborted) = channel();
-    let team = Team { rank: 0, shared: Arc::new((Barrier::new(1), Mutex::new(vec![Vec::new()]))), aborted: abort };
+    let team =
+        Team { rank: 0, shared: Arc::new((Barrier::new(1), Mutex::new(vec![Vec::new()]))), aborted: abort };
     watch.connect(&team, &Who::default(), Some("127.0.0.1")).unwrap();
     progress.enter(Phase::Setup, Duration::from_millis(10));
     let failure = reports.recv_timeout(Duration::from_secs(4)).unwrap();

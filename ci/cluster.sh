@@ -101,7 +101,7 @@ up() {
 # What an administrator would have set on these nodes: MPI takes the cluster's network. All nodes share one kernel,
 # which UCX takes for one host, so its shared memory is left out; Open MPI and Hydra tell nodes by host name.
 site() {
-  printf '%s\n' SLURM_CONF="$STATE/slurm.conf" CRITRANK_RSH="$STATE/rsh" OMPI_MCA_mpi_yield_when_idle=1 \
+  printf '%s\n' CRITRANK_CLUSTER_NODE="$STATE:$1" SLURM_CONF="$STATE/slurm.conf" CRITRANK_RSH="$STATE/rsh" OMPI_MCA_mpi_yield_when_idle=1 \
     OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,vader,self OMPI_MCA_btl_tcp_if_include=eth0 OMPI_MCA_oob_tcp_if_include=eth0 \
     OMPI_MCA_orte_keep_fqdn_hostnames=1 UCX_TLS=tcp,self UCX_NET_DEVICES=eth0
 }
@@ -115,7 +115,7 @@ on_node() (
   node=$1
   shift
   [ $# != 1 ] || set -- sh -c "$1"
-  mapfile -t vars < <(site)
+  mapfile -t vars < <(site "$node")
   # Entering a mount namespace changes to its root folder.
   # shellcheck disable=SC2016 # expands on the node
   inside "$node" env "${vars[@]}" sh -c 'cd "$1" 2> /dev/null || cd /; shift; exec "$@"' sh "$PWD" "$@"
@@ -123,7 +123,7 @@ on_node() (
 on_login() (
   node=$1
   shift
-  inside "$node" env -i HOME="${HOME:-/root}" USER=root LOGNAME=root SHELL=/bin/sh \
+  inside "$node" env -i CRITRANK_CLUSTER_NODE="$STATE:$node" HOME="${HOME:-/root}" USER=root LOGNAME=root SHELL=/bin/sh \
     PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin sh -c "cd; $*"
 )
 
@@ -208,23 +208,31 @@ shape() {
   [ "$2" = none ] || on_node "$1" tc qdisc add dev eth0 root tbf rate "$2" burst 256kb latency 50ms
 }
 
-# Every process whose network is one of the nodes': ranks and daemons of Slurm as well as the holders.
+# Every process of the nodes, ranks and daemons of Slurm too: those in a holder's network, and those that bear a
+# node's mark although its holder died.
 members() {
-  local pid net
-  holders | while read -r _ pid; do
+  local pid net own
+  own=$(readlink /proc/self/ns/net)
+  {
+    holders | while read -r _ pid; do
+      net=$(readlink "/proc/$pid/ns/net") || continue
+      # Some process always ends during the search, of which find complains.
+      find /proc/[0-9]*/ns/net -maxdepth 0 -lname "${net//[\[\]]/?}" 2> /dev/null | cut -d/ -f3 || true
+    done
+    grep -lsaF "CRITRANK_CLUSTER_NODE=$STATE:" /proc/[0-9]*/environ | cut -d/ -f3 || true
+  } | sort -u | while read -r pid; do
     net=$(readlink "/proc/$pid/ns/net") || continue
-    [ "$net" != "$(readlink /proc/self/ns/net)" ] || { echo "$pid"; continue; }
-    find /proc/[0-9]*/ns/net -maxdepth 0 -lname "${net//[\[\]]/?}" 2> /dev/null | cut -d/ -f3
+    [ "$net" = "$own" ] || echo "$pid"
   done
 }
-none_left() { [ -z "$(holders)" ]; }
+none_left() { [ -z "$(members)" ]; }
 down() {
   need nsenter=util-linux
   if [ -e "$STATE" ] && ! [ -f "$STATE/.critrank-cluster" ] && [ -n "$(ls -A "$STATE")" ]; then
     die "$STATE exists and is not a cluster's state"
   fi
   local pids
-  mapfile -t pids < <(members | sort -u)
+  mapfile -t pids < <(members)
   [ ${#pids[@]} = 0 ] || kill -KILL "${pids[@]}" 2> /dev/null || true
   wait_for 10 "the nodes to end" none_left
   rm -rf "$STATE"

@@ -105,38 +105,40 @@ site() {
     OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,vader,self OMPI_MCA_btl_tcp_if_include=eth0 OMPI_MCA_oob_tcp_if_include=eth0 \
     OMPI_MCA_orte_keep_fqdn_hostnames=1 UCX_TLS=tcp,self UCX_NET_DEVICES=eth0
 }
-inside() {
+# become.. replaces this shell, so that a signal to `cluster.sh exec` reaches the command itself.
+become_inside() {
   local node=$1 pid
   shift
   pid=$(holder "$node")
   exec nsenter -t "$pid" --net --uts --mount -- "$@" 9>&-
 }
-on_node() (
-  node=$1
+become_on_node() {
+  local node=$1 vars
   shift
   [ $# != 1 ] || set -- sh -c "$1"
   mapfile -t vars < <(site "$node")
   # Entering a mount namespace changes to its root folder.
   # shellcheck disable=SC2016 # expands on the node
-  inside "$node" env "${vars[@]}" sh -c 'cd "$1" 2> /dev/null || cd /; shift; exec "$@"' sh "$PWD" "$@"
-)
-on_login() (
-  node=$1
+  become_inside "$node" env "${vars[@]}" sh -c 'cd "$1" 2> /dev/null || cd /; shift; exec "$@"' sh "$PWD" "$@"
+}
+become_login() {
+  local node=$1
   shift
-  inside "$node" env -i CRITRANK_CLUSTER_NODE="$STATE:$node" HOME="${HOME:-/root}" USER=root LOGNAME=root SHELL=/bin/sh \
-    PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin sh -c "cd; $*"
-)
+  become_inside "$node" env -i CRITRANK_CLUSTER_NODE="$STATE:$node" HOME="${HOME:-/root}" USER=root LOGNAME=root \
+    SHELL=/bin/sh PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin sh -c "cd; $*"
+}
+on_node() (become_on_node "$@")
 
 mpirun() {
   case ${MPI:-openmpi} in
     openmpi)
       need mpirun.openmpi=openmpi-bin
-      on_node node0 mpirun.openmpi --allow-run-as-root --mca plm_rsh_agent "$STATE/rsh" -x PATH \
+      become_on_node node0 mpirun.openmpi --allow-run-as-root --mca plm_rsh_agent "$STATE/rsh" -x PATH \
         ${LD_LIBRARY_PATH+-x LD_LIBRARY_PATH} --hostfile "$STATE/hostfile.openmpi" --bind-to none "$@"
       ;;
     mpich)
       need mpiexec.hydra=mpich
-      on_node node0 mpiexec.hydra -launcher rsh -launcher-exec "$STATE/rsh" -f "$STATE/hostfile.mpich" "$@"
+      become_on_node node0 mpiexec.hydra -launcher rsh -launcher-exec "$STATE/rsh" -f "$STATE/hostfile.mpich" "$@"
       ;;
     *) die "MPI is openmpi or mpich, not '$MPI'" ;;
   esac
@@ -192,7 +194,7 @@ CONF
 
 slurm_client() {
   [ -f "$STATE/slurm.conf" ] || die "Slurm is not up; run: $0 slurm"
-  on_node node0 "$@"
+  become_on_node node0 "$@"
 }
 srun() {
   case ${MPI:-openmpi} in
@@ -254,7 +256,7 @@ case $verb in
   exec | rsh)
     [ $# -ge 2 ] || die "$verb NODE CMD.."
     need nsenter=util-linux
-    if [ "$verb" = exec ]; then on_node "$@"; else on_login "$@"; fi
+    if [ "$verb" = exec ]; then become_on_node "$@"; else become_login "$@"; fi
     ;;
   mpirun) mpirun "$@" ;;
   srun) need srun=slurm-client && srun "$@" ;;

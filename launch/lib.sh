@@ -123,7 +123,7 @@ start_ranks() {
   head -n 1 "$RECORD" | grep -E '"event"[[:space:]]*:[[:space:]]*"start"' | sed -E 's/"rank"[[:space:]]*:/\n&/g' | tail -n +2
 }
 
-# Who died, by the launcher's own words; sets DEAD_RANK, DEAD_PID, DEAD_HOST, DEAD_HOW as far as they are said.
+# read_death LAUNCHER-CODE: who died, by the launcher's own words; sets DEAD_RANK, DEAD_PID, DEAD_HOST, DEAD_HOW as far as they are said.
 read_death() {
   local line logs=("$RESULTS/stderr.log" "$RESULTS/stdout.log")
   DEAD_RANK='' DEAD_PID='' DEAD_HOST='' DEAD_HOW=''
@@ -142,7 +142,9 @@ read_death() {
       | head -n 1 | sed -E 's/[^0-9]*([0-9]+).*/signal \1/') || true
     return 0
   fi
-  # Slurm: srun: error: node1: task 1: Killed
+  # Slurm: srun: error: node1: task 1: Killed. It says so of the ranks that it kills after a bad exit as well; then
+  # its own code is that exit's.
+  [ "$1" -gt 128 ] || return 0
   line=$(cat "${logs[@]}" | grep -aE 'error: [^ ]+: tasks? [0-9,-]+: [A-Z]' | grep -avE -m 1 ': (Exited|Terminated)') || true
   if [ -n "$line" ]; then
     read -r DEAD_HOST DEAD_RANK DEAD_HOW < <(sed -E 's/.*error: ([^ ]+): tasks? ([0-9]+)[^:]*: (.*)/\1 \2 \3/' <<< "$line")
@@ -177,7 +179,7 @@ job_code() {
   fi
   # A rank may still die after the last event; that is no success.
   if [ -n "$recorded" ] && { [ "$recorded" != 0 ] || [ "$code" = 0 ]; }; then return "$recorded"; fi
-  read_death
+  read_death "$code"
   if [ -n "$DEAD_HOW" ]; then
     name_death
     return 8

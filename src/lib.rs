@@ -2,4 +2,5 @@
 //!
 //! Modules in reading order; each imports only from those above it (docs/ARCHITECTURE.md).
 
+pub mod verify;
 pub mod vocab;

@@ -255,18 +255,20 @@ fn bounded(spec: Spec, room: Room, digit_flip: u32) -> Spec {
     if digit_bits > 0 && spec.signed == 0 {
         payload &= !3;
     }
-    Spec {
-        kind: Kind::Bounded as u32,
-        stride,
-        wander: 1,
-        digit_bits,
-        digit_last,
-        digit_flip,
-        base,
-        lead,
-        payload,
-        ..spec
+    let spec = windows(spec, stride);
+    Spec { kind: Kind::Bounded as u32, digit_bits, digit_last, digit_flip, base, lead, payload, ..spec }
+}
+
+/// Windows of `stride` ranks, each starting where the last one ended. Their starts meet every rank by themselves if
+/// ranks and stride have no common divisor; else falling back by one per lap makes them.
+fn windows(spec: Spec, stride: u32) -> Spec {
+    let (mut divisor, mut rest) = (spec.ranks, stride);
+    while rest != 0 {
+        (divisor, rest) = (rest, divisor % rest);
     }
+    // Where every rank contributes no window need move, and one that did could undo the change of a digit.
+    let drift = if stride == spec.ranks { 0 } else { spec.repetition };
+    Spec { stride, wander: u32::from(divisor > 1), drift, ..spec }
 }
 
 /// How many of the numbers below `n` have an odd digit.
@@ -486,12 +488,10 @@ fn average(spec: Spec, dtype: Dtype) -> Spec {
         signed: 1,
         payload: (1 << format.mantissa) - 1,
         exponent: ((format.bias + average_exponent(dtype)) as u64) << format.mantissa,
-        stride,
-        wander: 1,
         scalar_a,
         scalar_b,
         two: u32::from(format.mantissa <= 10),
-        ..spec
+        ..windows(spec, stride)
     }
 }
 

@@ -9,7 +9,6 @@ use crate::vocab::Content;
 /// Room for what the kernels report, in words: a tally, or a list of wrong elements.
 const REPORT_WORDS: usize = 4096;
 
-
 impl Nccl {
     /// Loads the kernels for the selected rank, if not done yet, and runs each once on nothing: CUDA loads code
     /// when it first runs, and that must not happen between timed operations.
@@ -103,5 +102,4 @@ fn to_words(tally: &Tally) -> [u64; Kernels::TALLY] {
 
 fn from_words([wrong_a, first_a, last_a, wrong_b, first_b, last_b]: [u64; Kernels::TALLY]) -> Tally {
     Tally { wrong_a, wrong_b, first_a, last_a, first_b, last_b }
-}
 }

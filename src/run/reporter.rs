@@ -112,11 +112,17 @@ impl Reporter {
         }
         self.sink.event(&Event::Plan(plan));
         for fault in &cli.inject {
-            self.sink.note(Level::Warning, &format!("a fault is injected on purpose: {fault}; this is no measurement"));
+            self.sink.note(
+                Level::Warning,
+                &format!("a fault is injected on purpose: {fault}; this is no measurement"),
+            );
         }
         if bounds.reduced {
             self.sink.reduced(bounds.max_bytes);
-            self.sink.note(Level::Warning, &format!("-e {} is cut to what memory holds: {}", cli.max_bytes, bounds.formula));
+            self.sink.note(
+                Level::Warning,
+                &format!("-e {} is cut to what memory holds: {}", cli.max_bytes, bounds.formula),
+            );
         }
         if self.preamble.backend == Kind::Sim {
             self.sink.say(Level::Warning, "these times are a simulation's, not a measurement");
@@ -164,13 +170,7 @@ impl Reporter {
 
     fn how(&self) -> How<'_> {
         let Recipe { average, cputime, per_iteration, skip, processes } = &self.how;
-        How {
-            average: *average,
-            cputime: *cputime,
-            per_iteration: *per_iteration,
-            skip: *skip,
-            processes,
-        }
+        How { average: *average, cputime: *cputime, per_iteration: *per_iteration, skip: *skip, processes }
     }
 
     fn check(&self, placement: Placement, checked: &Checked) -> Check {
@@ -190,7 +190,8 @@ impl Reporter {
         };
         let what = format!("{} {}", series.dtype, label(series));
         for mismatch in checked.mismatches.iter().take(16) {
-            let text = format!("wrong data at size {} {what} {place}: {}", target.bytes, self.words(mismatch));
+            let text =
+                format!("wrong data at size {} {what} {place}: {}", target.bytes, self.words(mismatch));
             self.sink.finding("wrong_data", &[mismatch.rank], &text);
         }
         if checked.mismatches.len() > 16 {
@@ -216,7 +217,13 @@ impl Reporter {
         });
         format!(
             "rank {}{place} has {} wrong elements from {} to {}; the first must be 0x{:x} and is 0x{:x}: {}",
-            mismatch.rank, mismatch.wrong, mismatch.first, mismatch.last, mismatch.expected, mismatch.got, mismatch.cause
+            mismatch.rank,
+            mismatch.wrong,
+            mismatch.first,
+            mismatch.last,
+            mismatch.expected,
+            mismatch.got,
+            mismatch.cause
         )
     }
 

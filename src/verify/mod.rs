@@ -18,8 +18,8 @@ mod spec;
 mod tests;
 
 pub use diagnose::{Cause, Diagnosis, diagnose};
-pub(crate) use number::{decode, encode, round};
 pub use host::{Bad, Tally, check, collect_bad, fill};
+pub(crate) use number::{decode, encode, round};
 pub use scheme::{expected_bits, input_bits};
 pub use sight::Sight;
 pub use spec::{Kind, RunSpec, Spec};

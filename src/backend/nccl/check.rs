@@ -59,15 +59,16 @@ impl Nccl {
         Ok(from_words(words))
     }
 
-    /// At most `limit` wrong elements, in order, by the pattern that explains the content better. Of a run with
-    /// more of them than a report holds, any.
+    /// At most `limit` elements that differ from pattern A, or B where `pattern_b`, in order. Of a run with more of
+    /// them than a report holds, any.
     pub(super) fn bad_content(
         &mut self,
         content: &Content,
         pattern: &Pattern,
+        pattern_b: bool,
         limit: usize,
     ) -> Result<Vec<Bad>> {
-        let pattern_b = self.check_content(content, pattern)?.follows_b();
+        self.prime()?;
         let local = self.local();
         let mut bad = Vec::new();
         let Some((kernels, report)) = &local.kernels else { return Ok(bad) };

@@ -65,6 +65,11 @@ impl Early {
         Ok(Self { cuda, api, places: device::open(cuda, &indices)? })
     }
 
+    /// Local ranks that the process drives.
+    pub fn locals(&self) -> u32 {
+        self.places.len() as u32
+    }
+
     /// The GPUs of the local ranks.
     pub fn devices(&self) -> Vec<Device> {
         self.places.iter().map(|place| place.device.clone()).collect()
@@ -236,10 +241,6 @@ impl Backend for Nccl {
         if local as usize == self.selected { Ok(()) } else { self.enter(local as usize) }
     }
 
-    fn ops(&mut self) -> &mut dyn Ops {
-        self
-    }
-
     fn refuses(&self, dtype: Dtype, op: Option<RedOp>) -> Option<String> {
         let capability = self.locals.iter().map(|local| local.place.device.compute_capability).min();
         refusal(dtype, op, capability.unwrap_or(0), self.api.version(), self.ranks)
@@ -291,8 +292,14 @@ impl Backend for Nccl {
         self.check_content(content, pattern)
     }
 
-    fn bad(&mut self, content: &Content, pattern: &Pattern, limit: usize) -> Result<Vec<Bad>> {
-        self.bad_content(content, pattern, limit)
+    fn bad(
+        &mut self,
+        content: &Content,
+        pattern: &Pattern,
+        pattern_b: bool,
+        limit: usize,
+    ) -> Result<Vec<Bad>> {
+        self.bad_content(content, pattern, pattern_b, limit)
     }
 
     #[inline]

@@ -4,7 +4,7 @@ use super::agreement::{Card, together};
 use super::world::World;
 use crate::aggregate::Average;
 #[cfg(feature = "nccl")]
-use crate::backend::nccl::{Early, Nccl, Options};
+use crate::backend::nccl::{Early, Options};
 use crate::backend::sim::{Law, Sim};
 use crate::backend::{Backend, Device, Kind, Library};
 use crate::cli::Cli;
@@ -178,12 +178,10 @@ impl Unconnected {
             #[cfg(feature = "nccl")]
             Self::Gpu(early) => {
                 let id = if control.rank() == 0 { early.unique_id()?.to_vec() } else { Vec::new() };
-                let id = <[u8; 128]>::try_from(control.broadcast(id)?)
-                    .map_err(|_| Error::Setup("rank 0 sent no NCCL id".to_owned()))?;
+                let id = control.broadcast(id)?;
                 let locals = early.locals();
                 let (first, ranks) = (control.rank() * locals, control.size() * locals);
-                let options = Options { cta_policy: None, max_p2p_peers: traits.peers };
-                Ok(Box::new(Nccl::connect(*early, &id, first, ranks, &options)?))
+                Ok(Box::new(early.connect(&id, first, ranks, &Options::for_collective(traits))?))
             }
             Self::Ready(backend) => {
                 let _ = (control, traits);

@@ -1,7 +1,7 @@
 //! The closed forms equal a brute-force reduction of the inputs.
 
+use super::super::forms::digit_sum;
 use super::super::number::{decode, encode};
-use super::super::spec::digit_sum;
 use super::super::{Arithmetic, Sight, expected_bits};
 use super::model::{ORDERS, column, integer, is_signed, reduce};
 use super::{RANKS, long, pattern, patterns, scatter};

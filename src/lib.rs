@@ -8,13 +8,46 @@ pub mod vocab;
 pub mod collective;
 pub mod verify;
 
+pub mod cli;
+pub mod plan;
+
 pub mod backend;
 pub mod session;
 
 pub mod aggregate;
+pub mod measure;
 pub mod report;
+pub mod run;
 
-/// x
-pub fn perf_main(_: &str) -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+use std::process::ExitCode;
+
+use cli::{Cli, Parsed};
+use report::say;
+
+/// A `*_perf` binary: reads the command line and measures collective `name`.
+pub fn perf_main(name: &str) -> ExitCode {
+    let exit = match Cli::read(std::env::args_os()) {
+        Ok(Parsed::Run(cli)) => {
+            log(cli.verbose);
+            run::run(name, &cli)
+        }
+        Ok(Parsed::Show(text)) => {
+            say::show(&text);
+            error::Exit::Success
+        }
+        Err(error) => {
+            say::error(error.to_string().trim_end());
+            error.exit()
+        }
+    };
+    ExitCode::from(exit.code())
+}
+
+/// Tracing to stderr: `-v`, `-vv`, or `RUST_LOG`.
+fn log(verbose: u8) {
+    use tracing_subscriber::EnvFilter;
+    let level = ["warn", "info", "debug"][usize::from(verbose.min(2))];
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
+    // Fails only where a subscriber is set already.
+    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
 }

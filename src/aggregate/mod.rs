@@ -1,5 +1,14 @@
 //! Rank × repetition to rows: pure. What is summarised how stands in docs/METHODOLOGY.md.
 
+mod cell;
+mod critical;
+mod summary;
+mod totals;
+
+pub use cell::{Check, How, cell};
+pub use critical::{Critical, Mode, Observer, Verdict};
+pub use totals::Totals;
+
 use serde::{Deserialize, Serialize};
 
 use crate::verify::Tally;
@@ -122,6 +131,13 @@ pub struct Cell {
     pub busbw_gbps: f64,
     /// The check.
     pub wrong: Wrong,
+    /// Ranks whose own data was wrong: nccl-tests' "Out of bounds values" counts them over all cells.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wrong_ranks: Vec<u32>,
+    /// Where losing one rank's contribution is not certain to show: elements of the message over the number from
+    /// which it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coverage: Option<f64>,
     /// With `-I`.
     pub per_iteration: Option<PerIteration>,
     /// Every rank's own times, in rank order.

@@ -6,8 +6,6 @@ pub mod mpi;
 pub mod nccl;
 pub mod sim;
 
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -15,50 +13,8 @@ use serde::{Deserialize, Serialize};
 use crate::collective::Ops;
 use crate::error::Result;
 use crate::verify::{Arithmetic, Bad, Pattern, Tally};
+pub use crate::vocab::Kind;
 use crate::vocab::{Content, Dtype, Placement, RedOp};
-
-/// The three backends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// NCCL, one GPU behind each rank.
-    Nccl,
-    /// The MPI library's own collectives, host memory.
-    Mpi,
-    /// Ranks without hardware; never a measurement.
-    Sim,
-}
-
-impl Kind {
-    /// Every backend.
-    pub const ALL: [Self; 3] = [Self::Nccl, Self::Mpi, Self::Sim];
-
-    /// The name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Nccl => "nccl",
-            Self::Mpi => "mpi",
-            Self::Sim => "sim",
-        }
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Kind {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|kind| kind.name() == text)
-            .ok_or_else(|| format!("unknown backend '{text}'; known are nccl, mpi and sim"))
-    }
-}
 
 /// The library that does the work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -142,8 +98,6 @@ pub trait Backend: Ops {
     fn devices(&self) -> Vec<Device>;
     /// Chooses the local rank that the following calls act on.
     fn select(&mut self, local: u32) -> Result<()>;
-    /// The selected rank's operations, for a collective's `launch`.
-    fn ops(&mut self) -> &mut dyn Ops;
 
     /// Why a type and reduction cannot be run here, if so (`op` is `None` where nothing is reduced).
     fn refuses(&self, dtype: Dtype, op: Option<RedOp>) -> Option<String>;
@@ -162,8 +116,14 @@ pub trait Backend: Ops {
     fn fill(&mut self, content: &Content, pattern: &Pattern, inverted: bool) -> Result<()>;
     /// Compares with a pattern.
     fn check(&mut self, content: &Content, pattern: &Pattern) -> Result<Tally>;
-    /// The first wrong elements, at most `limit`.
-    fn bad(&mut self, content: &Content, pattern: &Pattern, limit: usize) -> Result<Vec<Bad>>;
+    /// The first elements that differ from pattern A, or B where `pattern_b`; at most `limit`.
+    fn bad(
+        &mut self,
+        content: &Content,
+        pattern: &Pattern,
+        pattern_b: bool,
+        limit: usize,
+    ) -> Result<Vec<Bad>>;
 
     /// The host's clock of the selected rank, in ns.
     fn now(&mut self) -> u64;

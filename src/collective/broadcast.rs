@@ -2,7 +2,7 @@
 
 use super::{Case, Collective, Layout, Ops, Traffic, Traits};
 use crate::error::Result;
-use crate::vocab::{Content, Dtype, Member, Run, What};
+use crate::vocab::{Content, Dtype, Member, Placement, Run, What};
 
 pub(super) struct Broadcast;
 
@@ -25,10 +25,11 @@ impl Collective for Broadcast {
     }
 
     fn before(&self, case: &Case) -> Content {
-        if !case.is_root() {
+        // Other ranks' inputs are not to be read; they hold their own stream, so that a wrong root is recognised.
+        if !case.is_root() && case.placement == Placement::InPlace {
             return Content::new();
         }
-        vec![Run { at: case.input(), count: case.layout.count, what: What::stream(case.root, 0) }]
+        vec![Run { at: case.input(), count: case.layout.count, what: What::stream(case.me.rank, 0) }]
     }
 
     fn after(&self, case: &Case) -> Content {

@@ -1,8 +1,22 @@
 //! Rows to bytes: the table, nccl-tests' JSON, the record. One file prints.
 
+#[cfg(test)]
+mod fixture;
+pub mod nccl_json;
+mod printf;
+pub mod record;
+pub mod say;
+pub mod sink;
+pub mod table;
+pub mod words;
+
+pub use sink::{Paths, Sink};
+
 use serde::{Deserialize, Serialize};
 
+use crate::aggregate::Critical;
 use crate::backend::{Device, Kind, Library};
+use crate::error::Exit;
 
 /// Where a rank runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +61,7 @@ pub struct Preamble {
 }
 
 /// Settings that the header shows.
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Config {
     /// `-t`.
@@ -89,4 +104,55 @@ pub struct Config {
     pub average: crate::aggregate::Average,
     /// `-N`; 0 is endless.
     pub cycles: u64,
+}
+
+/// GPU memory of rank 0, for `-M`; bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryUse {
+    /// Taken by making the communicator.
+    pub init_bytes: u64,
+    /// The send and receive buffers.
+    pub user_bytes: u64,
+    /// Taken while collectives ran.
+    pub collective_bytes: u64,
+}
+
+/// What a run that came to its end has to say.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Pairs of a rank and a measurement in which that rank's own data was wrong.
+    pub out_of_bounds: u64,
+    /// Wrong elements over all ranks and rows.
+    pub wrong_elements: u64,
+    /// Plain mean of all busbw, in 10^9 B/s.
+    pub average_busbw_gbps: f64,
+    /// `NCCL_TESTS_MIN_BW`, in 10^9 B/s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_busbw_gbps: Option<f64>,
+    /// The critical rank.
+    pub critical: Critical,
+    /// With `-M`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryUse>,
+    /// The library's last error, or empty.
+    pub library_error: String,
+    /// Local time at the end, `%Y-%m-%d %H:%M:%S`.
+    pub end_time: String,
+}
+
+impl Outcome {
+    /// Whether the average reaches 0.9 of `NCCL_TESTS_MIN_BW`; `None` without that variable. nccl-tests' gate.
+    pub fn reaches_min(&self) -> Option<bool> {
+        // Written so that an average that is no number does not pass.
+        self.min_busbw_gbps.map(|min| self.average_busbw_gbps >= min * 0.9)
+    }
+
+    /// The exit code that the figures lead to.
+    pub fn exit(&self) -> Exit {
+        if self.out_of_bounds > 0 || self.wrong_elements > 0 || self.reaches_min() == Some(false) {
+            Exit::Wrong
+        } else {
+            Exit::Success
+        }
+    }
 }

@@ -5,6 +5,7 @@ pub mod launcher;
 #[cfg(feature = "mpi")]
 pub mod mpi;
 pub mod solo;
+pub mod stall;
 pub mod watch;
 
 pub use control::{Abort, Control};

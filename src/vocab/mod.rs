@@ -2,6 +2,8 @@
 
 mod content;
 mod dtype;
+mod inject;
+mod kind;
 mod member;
 mod redop;
 mod slot;
@@ -9,6 +11,8 @@ mod units;
 
 pub use content::{Content, Run, What};
 pub use dtype::Dtype;
+pub use inject::{Corruption, Inject, Point};
+pub use kind::Kind;
 pub use member::Member;
 pub use redop::RedOp;
 pub use slot::{Placement, Side, Slot};

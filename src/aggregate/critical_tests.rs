@@ -1,0 +1,145 @@
+use super::*;
+use crate::aggregate::{Average, Check, How, Series, cell};
+use crate::collective::Traffic;
+
+/// A small generator of its own, so that the noise is the same on every machine.
+struct Noise(u64);
+
+impl Noise {
+    /// Uniform in -1..1.
+    fn next(&mut self) -> f64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
+    }
+}
+
+const SIZES: [u64; 4] = [8, 1024, 65536, 1 << 20];
+const Z0: Mode = Mode { ranks: 4, blocking: 0, synchronising: true };
+const Z3: Mode = Mode { ranks: 4, blocking: 3, synchronising: true };
+
+fn row(bytes: u64, cycle: u64, ranks: Vec<RankSample>) -> Row {
+    let how = How {
+        average: Average::Avg,
+        cputime: false,
+        per_iteration: false,
+        skip: 0,
+        processes: &[0, 1, 2, 3],
+    };
+    let traffic = Traffic { bytes, bus_factor: 1.0 };
+    let cells =
+        Placement::BOTH.map(|placement| cell(placement, ranks.clone(), traffic, how, Check::NotChecked));
+    Row {
+        requested_bytes: bytes,
+        size_bytes: bytes,
+        count: bytes,
+        dtype: Dtype::Int8,
+        redop: "sum".into(),
+        root: -1,
+        cycle,
+        iterations: 20,
+        timestamp: String::new(),
+        cells: cells.to_vec(),
+    }
+}
+
+fn sample(rank: u32, total_us: f64, event_us: Vec<f64>) -> RankSample {
+    let series = Series { event_us, ..Series::default() };
+    RankSample { rank, total_us, cpu_us: 0.0, series, tally: None }
+}
+
+/// A run in which rank r takes `100 + extra[r]` µs, with noise common to all ranks and noise of their own.
+fn run(mode: Mode, cycles: u64, iterations: usize, extra: &[f64], own_noise: f64, seed: u64) -> Critical {
+    let mut noise = Noise(seed);
+    let mut observer = Observer::new(mode);
+    for cycle in 0..cycles {
+        for bytes in SIZES {
+            let common = 50.0 * noise.next();
+            let ranks = extra.iter().enumerate().map(|(rank, more)| {
+                let mut time = || 100.0 + common + more + own_noise * noise.next();
+                let total = time();
+                sample(rank as u32, total, (0..iterations).map(|_| time()).collect())
+            });
+            let ranks = ranks.collect();
+            observer.push(&row(bytes, cycle, ranks));
+        }
+    }
+    observer.verdict()
+}
+
+#[test]
+fn a_rank_beyond_the_spread_is_named() {
+    let critical = run(Z0, 5, 0, &[0.0, 0.0, 18.0, 0.0], 2.0, 1);
+    let Verdict::Named { rank, gap_us, spread_us, agreeing, cases } = critical.longest else {
+        panic!("{critical:?}")
+    };
+    assert_eq!((rank, agreeing, cases), (2, 8, 8));
+    assert!((gap_us - 17.0).abs() < 3.0, "{gap_us}");
+    assert!(spread_us < 4.0, "{spread_us}");
+    assert_eq!(critical.last_to_arrive, None, "not known without a common start");
+}
+
+#[test]
+fn the_victim_is_not_the_culprit() {
+    // Rank 1 is late by 40 µs: all others wait for it and so are the longer ones; 3 the longest by far.
+    let critical = run(Z3, 1, 20, &[40.0, 0.0, 41.0, 60.0], 2.0, 2);
+    let rank = |verdict: &Verdict| match verdict {
+        Verdict::Named { rank, .. } => *rank,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(rank(&critical.longest), 3);
+    assert_eq!(rank(critical.last_to_arrive.as_ref().unwrap()), 1);
+}
+
+#[test]
+fn arrival_is_unknown_where_ranks_need_not_wait() {
+    let mode = Mode { synchronising: false, ..Z3 };
+    assert_eq!(run(mode, 5, 20, &[40.0, 0.0, 41.0, 60.0], 2.0, 2).last_to_arrive, None);
+}
+
+#[test]
+fn one_cycle_says_nothing() {
+    let critical = run(Z0, 1, 0, &[0.0, 0.0, 500.0, 0.0], 2.0, 3);
+    assert_eq!(critical.longest, Verdict::TooFewSamples { cycles: 1 });
+    assert_eq!(run(Z0, 4, 0, &[0.0; 4], 2.0, 3).longest, Verdict::TooFewSamples { cycles: 4 });
+}
+
+#[test]
+fn one_rank_has_nobody_to_compare_with() {
+    let mode = Mode { ranks: 1, ..Z3 };
+    let critical = run(mode, 5, 20, &[0.0], 2.0, 3);
+    assert_eq!(critical, Critical { longest: Verdict::OneRank, last_to_arrive: None });
+}
+
+#[test]
+fn equal_ranks_are_not_distinguishable() {
+    assert!(matches!(run(Z0, 5, 0, &[0.0; 4], 0.0, 4).longest, Verdict::NotDistinguishable { .. }));
+    let named =
+        (0..400).filter(|seed| matches!(run(Z0, 5, 0, &[0.0; 4], 5.0, *seed).longest, Verdict::Named { .. }));
+    assert_eq!(named.count(), 0, "false accusations in 400 runs of noise");
+    let named = (0..400)
+        .filter(|seed| matches!(run(Z0, 1, 20, &[0.0; 4], 5.0, *seed).longest, Verdict::Named { .. }));
+    assert_eq!(named.count(), 0, "the same with iterations");
+}
+
+#[test]
+fn sizes_that_disagree_name_nobody() {
+    let mut observer = Observer::new(Z0);
+    for cycle in 0..5 {
+        for (at, bytes) in SIZES.into_iter().enumerate() {
+            let ranks = (0..4).map(|rank| sample(rank, if rank == at as u32 { 90.0 } else { 50.0 }, vec![]));
+            observer.push(&row(bytes, cycle, ranks.collect()));
+        }
+    }
+    let verdict = observer.verdict().longest;
+    let want = Verdict::NotDistinguishable { gap_us: 40.0, spread_us: 0.0, cases: 8, distinct: 8 };
+    assert_eq!(verdict, want);
+}
+
+#[test]
+fn rows_of_size_zero_say_nothing() {
+    let mut observer = Observer::new(Z0);
+    for cycle in 0..9 {
+        observer.push(&row(0, cycle, (0..4).map(|rank| sample(rank, f64::from(rank), vec![])).collect()));
+    }
+    assert_eq!(observer.verdict().longest, Verdict::TooFewSamples { cycles: 0 });
+}

@@ -1,0 +1,253 @@
+//! The command line: nccl-tests' flags under their own names, and ours. Text to values; no machine is asked.
+
+pub mod env;
+mod flags;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{CommandFactory, FromArgMatches, Parser};
+
+pub use flags::All;
+
+use crate::error::Error;
+use crate::vocab::{Dtype, Inject, Kind, RedOp};
+use flags::{expand_prefix, factor, hex_or_decimal, signed, size};
+
+/// Everything that can be asked of a `*_perf` binary.
+#[derive(Clone, Debug, Parser)]
+#[command(
+    version,
+    about = "Measures one collective over all ranks; nccl-tests' flags, table and JSON.",
+    args_override_self = true,
+    disable_help_subcommand = true,
+    disable_version_flag = true,
+    next_help_heading = "As in nccl-tests",
+    after_help = "Sizes take K, M, G, T (1024 based). Environment: NCCL_TESTS_DEVICE, NCCL_TESTS_MIN_BW, \
+                  NCCL_TESTS_ALLTOALLV_SPREAD, _MATRIX_FILE, _MATRIX_SCALE, _PRINT_SUMMARY.\n\
+                  Exit codes: 0 good, 1 usage, 2 CUDA, 3 NCCL or MPI, 4 timeout, 5 ranks and GPUs do not fit or \
+                  not supported, 6 set-up, 7 wrong data or below NCCL_TESTS_MIN_BW, 8 a rank or the job died."
+)]
+pub struct Cli {
+    /// Threads per process
+    #[arg(short = 't', long = "nthreads", value_name = "N", default_value = "1", value_parser = hex_or_decimal)]
+    pub threads: u64,
+    /// GPUs per thread
+    #[arg(short = 'g', long = "ngpus", value_name = "N", default_value = "1", value_parser = hex_or_decimal)]
+    pub gpus: u64,
+    /// Smallest size
+    #[arg(short = 'b', long = "minbytes", value_name = "SIZE", default_value = "32M", value_parser = size)]
+    pub min_bytes: u64,
+    /// Largest size
+    #[arg(short = 'e', long = "maxbytes", value_name = "SIZE", default_value = "32M", value_parser = size)]
+    pub max_bytes: u64,
+    /// Step between sizes, where there is no factor
+    #[arg(short = 'i', long = "stepbytes", value_name = "SIZE", default_value = "1M", value_parser = size)]
+    pub step_bytes: u64,
+    /// Factor between sizes; above 1 it takes the place of the step, and may be a fraction such as 1.2
+    #[arg(short = 'f', long = "stepfactor", value_name = "F", default_value = "1", value_parser = factor)]
+    pub step_factor: f64,
+    /// Timed iterations of each size and placement
+    #[arg(short = 'n', long = "iters", value_name = "N", default_value = "20", value_parser = hex_or_decimal)]
+    pub iterations: u64,
+    /// Operations aggregated into one iteration (one group)
+    #[arg(short = 'm', long = "agg_iters", value_name = "N", default_value = "1", value_parser = hex_or_decimal)]
+    pub aggregated: u64,
+    /// Warm-up operations of each size and placement
+    #[arg(short = 'w', long = "warmup_iters", value_name = "N", default_value = "1", value_parser = hex_or_decimal)]
+    pub warmup: u64,
+    /// Passes over all sizes; 0 goes on until stopped
+    #[arg(short = 'N', long = "run_cycles", value_name = "N", default_value = "1", value_parser = hex_or_decimal)]
+    pub cycles: u64,
+    /// Initialise communicators in parallel threads <0/1>
+    #[arg(short = 'p', long = "parallel_init", value_name = "0/1", default_value = "0", value_parser = hex_or_decimal)]
+    pub parallel_init: u64,
+    /// Checks of each size and placement; 0 checks nothing
+    #[arg(short = 'c', long = "check", value_name = "N", default_value = "1", value_parser = hex_or_decimal)]
+    pub checks: u64,
+    /// Reduction: sum, prod, min, max, avg, mulsum or all
+    #[arg(short = 'o', long = "op", value_name = "OP", default_value = "sum")]
+    pub op: All<RedOp>,
+    /// Element type, such as float or bfloat16, or all
+    #[arg(short = 'd', long = "datatype", value_name = "TYPE", default_value = "float")]
+    pub dtype: All<Dtype>,
+    /// Root; -1 or all takes every rank in turn
+    #[arg(short = 'r', long = "root", value_name = "RANK", default_value = "0", value_parser = signed, allow_hyphen_values = true)]
+    pub root: i64,
+    /// Wait and barrier: 0 none, 1 after each operation, 2 wait only, 3 after each iteration and outside the time
+    #[arg(short = 'z', long = "blocking", value_name = "0..3", default_value = "0", value_parser = hex_or_decimal)]
+    pub blocking: u64,
+    /// Use the null stream <0/1>
+    #[arg(short = 'y', long = "stream_null", value_name = "0/1", default_value = "0", value_parser = hex_or_decimal)]
+    pub stream_null: u64,
+    /// Seconds that anything but the set-up may take; 0 keeps the deadlines of docs/METHODOLOGY.md
+    #[arg(short = 'T', long = "timeout", value_name = "SECONDS", default_value = "0", value_parser = hex_or_decimal)]
+    pub timeout: u64,
+    /// CUDA graph launches; 0 captures nothing
+    #[arg(short = 'G', long = "cudagraph", value_name = "N", default_value = "0", value_parser = hex_or_decimal)]
+    pub graph: u64,
+    /// Show the host's time to enqueue instead of the time to completion <0/1>
+    #[arg(short = 'C', long = "report_cputime", value_name = "0/1", default_value = "0", value_parser = hex_or_decimal)]
+    pub cputime: u64,
+    /// Show a time stamp for each row <0/1>
+    #[arg(short = 'S', long = "report_timestamps", value_name = "0/1", default_value = "0", value_parser = hex_or_decimal)]
+    pub timestamps: u64,
+    /// Write nccl-tests' JSON to FILE, complete after every row
+    #[arg(short = 'J', long = "output_file", value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// What the table shows of all ranks' times: 0 rank 0, 1 mean, 2 min, 3 max
+    #[arg(short = 'a', long = "average", value_name = "0..3", default_value = "1", value_parser = hex_or_decimal)]
+    pub average: u64,
+    /// Register buffers: 1 locally, 2 as symmetric windows
+    #[arg(short = 'R', long = "local_register", value_name = "0..2", default_value = "0", value_parser = hex_or_decimal)]
+    pub register: u64,
+    /// CTA policy: 0 default, 1 efficiency, 2 zero
+    #[arg(short = 'x', long = "cta_policy", value_name = "0..2", value_parser = signed, allow_hyphen_values = true)]
+    pub cta_policy: Option<i64>,
+    /// Device API implementation; 0 is NCCL's own
+    #[arg(short = 'D', long = "device_implementation", value_name = "N", default_value = "0", value_parser = hex_or_decimal)]
+    pub device_implementation: u64,
+    /// CTAs of a device API implementation
+    #[arg(short = 'V', long = "device_cta_count", value_name = "N", default_value = "16", value_parser = hex_or_decimal)]
+    pub device_ctas: u64,
+    /// Report memory use <0/1>
+    #[arg(short = 'M', long = "memory", value_name = "0/1", default_value = "0", value_parser = hex_or_decimal)]
+    pub memory: u64,
+    /// Misalign both buffers by N elements
+    #[arg(short = 'u', long = "unalign", value_name = "N", default_value = "0", value_parser = hex_or_decimal)]
+    pub unalign: u64,
+    /// Time each iteration by events <0/1>
+    #[arg(short = 'I', long = "per_iter_timing", value_name = "0/1", default_value = "0", value_parser = hex_or_decimal)]
+    pub per_iteration: u64,
+    /// Leading iterations that the statistics of -I leave out
+    #[arg(short = 'K', long = "per_iter_skip", value_name = "N", default_value = "0", value_parser = signed, allow_hyphen_values = true)]
+    pub skip: i64,
+
+    /// What is measured: nccl (GPUs), mpi (the MPI library, host memory), sim (no hardware; never a measurement)
+    #[arg(long, value_name = "BACKEND", default_value = "nccl", help_heading = "Of our own")]
+    pub backend: Kind,
+    /// Write everything measured, one event a line, to FILE (docs/FORMAT.md)
+    #[arg(long, value_name = "FILE", help_heading = "Of our own")]
+    pub record: Option<PathBuf>,
+    /// Seconds that libraries, agreement and communicator may take
+    #[arg(long = "timeout-init", value_name = "SECONDS", default_value = "600", value_parser = hex_or_decimal, help_heading = "Of our own")]
+    pub timeout_init: u64,
+    /// Fail where memory is too short for -e, instead of measuring up to what fits
+    #[arg(long = "strict-size", help_heading = "Of our own")]
+    pub strict_size: bool,
+    /// Ranks of --backend sim
+    #[arg(long = "sim-ranks", value_name = "N", default_value = "4", value_parser = hex_or_decimal, help_heading = "Of our own")]
+    pub sim_ranks: u64,
+    /// Seed of --backend sim
+    #[arg(long = "sim-seed", value_name = "N", default_value = "1", value_parser = hex_or_decimal, help_heading = "Of our own")]
+    pub sim_seed: u64,
+    /// Put a fault in, to see it found: hang:RANK:init|ITERATION, stop:RANK:init|ITERATION (as by SIGSTOP), and with
+    /// --backend sim corrupt:RANK:lost|doubled|shifted|swapped|stale|unwritten|flipped
+    #[arg(long, value_name = "FAULT", help_heading = "Of our own")]
+    pub inject: Vec<Inject>,
+    /// Print the version
+    #[arg(long, action = clap::ArgAction::Version, help_heading = "Of our own")]
+    pub version: Option<bool>,
+    /// More of what happens, to stderr; twice for debugging
+    #[arg(short = 'v', long, action = clap::ArgAction::Count, help_heading = "Of our own")]
+    pub verbose: u8,
+}
+
+/// What a command line comes to.
+#[derive(Debug)]
+pub enum Parsed {
+    /// Run.
+    Run(Box<Cli>),
+    /// Print this to stdout and end well (`-h`, `--version`).
+    Show(String),
+}
+
+impl Cli {
+    /// Reads a command line, the program's name first.
+    pub fn read(args: impl IntoIterator<Item = OsString>) -> Result<Parsed, Error> {
+        let names = Self::long_names();
+        let args = args.into_iter().map(|arg| expand_prefix(arg, &names));
+        let matches = match Self::command().try_get_matches_from(args) {
+            Ok(matches) => matches,
+            Err(error) if !error.use_stderr() => return Ok(Parsed::Show(error.render().to_string())),
+            Err(error) => return Err(Error::Usage(error.render().to_string())),
+        };
+        let cli = Self::from_arg_matches(&matches).map_err(|error| Error::Usage(error.to_string()))?;
+        cli.validate()?;
+        Ok(Parsed::Run(Box::new(cli)))
+    }
+
+    /// nccl-tests' long names, each of which may be cut to an unambiguous beginning.
+    fn long_names() -> Vec<String> {
+        let command = Self::command();
+        let theirs = command.get_arguments().filter(|arg| arg.get_help_heading() != Some("Of our own"));
+        theirs.filter_map(|arg| arg.get_long().map(str::to_owned)).chain(["help".to_owned()]).collect()
+    }
+
+    fn validate(&self) -> Result<(), Error> {
+        let usage = |text: String| Err(Error::Usage(text));
+        if self.min_bytes == 0 {
+            return usage("-b 0 has no size to measure; start with -b 1 or more".to_owned());
+        }
+        if self.min_bytes > self.max_bytes {
+            let (min, max) = (self.min_bytes, self.max_bytes);
+            return usage(format!("invalid sizes for 'minbytes' and 'maxbytes': {min} > {max}"));
+        }
+        if self.step_factor <= 1.0 && self.step_bytes == 0 && self.min_bytes < self.max_bytes {
+            return usage("-i 0 never reaches -e; give a step or -f 2".to_owned());
+        }
+        for (flag, value, least) in [
+            ("-n", self.iterations, 1),
+            ("-m", self.aggregated, 1),
+            ("-t", self.threads, 1),
+            ("-g", self.gpus, 1),
+            ("--sim-ranks", self.sim_ranks, 1),
+        ] {
+            if value < least {
+                return usage(format!("{flag} must be {least} or more"));
+            }
+        }
+        for (flag, value, most) in [
+            ("-z", self.blocking, 3),
+            ("-a", self.average, 3),
+            ("-p", self.parallel_init, 1),
+            ("-n", self.iterations, 100_000_000),
+            ("-m", self.aggregated, 1_000_000),
+            ("-w", self.warmup, 100_000_000),
+            ("-c", self.checks, 1_000_000_000),
+            ("-u", self.unalign, 1 << 30),
+            ("--sim-ranks", self.sim_ranks, 4096),
+        ] {
+            if value > most {
+                return usage(format!("{flag} must be {most} or less"));
+            }
+        }
+        let corrupts = |fault: &Inject| matches!(fault, Inject::Corrupt { .. });
+        if self.backend != Kind::Sim && self.inject.iter().any(corrupts) {
+            return usage("--inject corrupt works with --backend sim only".to_owned());
+        }
+        if self.root < -1 {
+            return usage(format!("-r {} is no rank; -1 takes every rank in turn", self.root));
+        }
+        Ok(())
+    }
+
+    /// Flags whose values wait for a later version: name and value of the first, if any is not neutral.
+    pub fn not_supported_yet(&self) -> Option<String> {
+        let flags = [
+            ("-t (threads)", self.threads != 1),
+            ("-g (several GPUs in a process)", self.gpus != 1),
+            ("-p 1 (parallel initialisation)", self.parallel_init != 0),
+            ("-G (CUDA graphs)", self.graph != 0),
+            ("-R (registration)", self.register != 0),
+            ("-x (CTA policy)", self.cta_policy.is_some_and(|policy| policy >= 0)),
+            ("-D (device API)", self.device_implementation != 0),
+            ("-y 1 (null stream)", self.stream_null != 0),
+            ("-M 1 (memory report)", self.memory != 0),
+        ];
+        flags.into_iter().find(|(_, asked)| *asked).map(|(name, _)| format!("{name} is not supported yet"))
+    }
+}
+
+#[cfg(test)]
+mod tests;

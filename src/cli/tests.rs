@@ -1,0 +1,97 @@
+//! Command lines as scripts write them.
+
+use super::*;
+use crate::vocab::{Corruption, Point};
+
+fn run(line: &str) -> Cli {
+    match read(line) {
+        Ok(Parsed::Run(cli)) => *cli,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+fn read(line: &str) -> Result<Parsed, Error> {
+    Cli::read(std::iter::once("x_perf").chain(line.split_whitespace()).map(OsString::from))
+}
+
+#[test]
+fn bare_command_line_has_the_defaults_of_nccl_tests() {
+    let cli = run("");
+    assert_eq!((cli.min_bytes, cli.max_bytes, cli.step_bytes), (32 << 20, 32 << 20, 1 << 20));
+    assert_eq!((cli.iterations, cli.warmup, cli.checks, cli.average), (20, 1, 1, 1));
+    assert_eq!(cli.not_supported_yet(), None);
+}
+
+#[test]
+fn flags_read_as_scripts_write_them() {
+    let cli = run("-b8 -e 1G -f 2 -g 1 -t 1 -n 0x10 -w 5 -c 1 -z 3 -d all -o all -r -1 -G 0 -a 3");
+    assert_eq!((cli.min_bytes, cli.max_bytes, cli.iterations, cli.root), (8, 1 << 30, 16, -1));
+    assert_eq!((cli.dtype, cli.op), (All::Every, All::Every));
+    assert_eq!(run("-r all").root, -1);
+    assert_eq!(run("--minbytes 4 --maxbytes=64 --stepfactor 1.5").step_factor, 1.5);
+    assert_eq!(run("--iter 7 --maxb 64M --warm 3 --agg 2").iterations, 7);
+    assert_eq!(run("-n 3 -n 4").iterations, 4, "the last one counts");
+    assert_eq!(run("-N 0").cycles, 0);
+    assert_eq!(run("-J a.json --record=b").record, Some("b".into()));
+}
+
+#[test]
+fn every_unambiguous_beginning_of_a_long_name_is_taken() {
+    let names = Cli::long_names();
+    for name in names.iter().filter(|name| *name != "help") {
+        for cut in 1..=name.len() {
+            let beginning = &name[..cut];
+            let fits = names.iter().filter(|full| full.starts_with(beginning)).count();
+            let expanded = expand_prefix(format!("--{beginning}").into(), &names);
+            if fits == 1 {
+                assert_eq!(expanded.to_str(), Some(format!("--{name}").as_str()), "{beginning}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nonsense_is_a_usage_error() {
+    for line in [
+        "-b 0",
+        "-b 8 -e 4",
+        "-n abc",
+        "-n 20abc",
+        "-n 010",
+        "-n -1",
+        "-N -1",
+        "-z 4",
+        "-a 9",
+        "-d flaot",
+        "-o summ",
+        "-q",
+        "stray",
+        "-f x",
+        "-b 1Q",
+        "-r -2",
+        "-i 0 -b 1 -e 2",
+        "--backend gpu",
+        "-n 0",
+        "--inject late",
+    ] {
+        let error = read(line).expect_err(line);
+        assert_eq!(error.exit(), crate::error::Exit::Usage, "{line}");
+    }
+}
+
+#[test]
+fn help_is_no_error() {
+    for line in ["-h", "--help", "--version"] {
+        assert!(matches!(read(line), Ok(Parsed::Show(_))), "{line}");
+    }
+}
+
+#[test]
+fn faults_survive_printing() {
+    let points = [Point::Init, Point::Iteration(7)];
+    let stuck = points.into_iter().flat_map(|at| [Inject::Hang { rank: 3, at }, Inject::Stop { rank: 3, at }]);
+    let corrupt = Corruption::ALL.map(|how| Inject::Corrupt { rank: 3, how });
+    for fault in stuck.chain(corrupt) {
+        assert_eq!(fault.to_string().parse(), Ok(fault));
+    }
+}

@@ -1,0 +1,192 @@
+//! Checked calls, outside the timed region: fill, run once, compare; all ranks agree on what it means.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Bench, Target};
+use crate::collective::Case;
+use crate::error::Result;
+use crate::session::watch::Phase;
+use crate::verify::{Pattern, Sight, Tally, diagnose};
+use crate::vocab::Placement;
+
+/// Wrong elements that are looked at to name the fault.
+const EXAMINED: usize = 64;
+
+/// Wrong data at one rank.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mismatch {
+    /// The rank whose result is wrong.
+    pub rank: u32,
+    /// Wrong elements.
+    pub wrong: u64,
+    /// First wrong element, from the start of the buffer.
+    pub first: u64,
+    /// Last wrong element.
+    pub last: u64,
+    /// Bits that the first wrong element must have.
+    pub expected: u64,
+    /// Bits that it has.
+    pub got: u64,
+    /// What the pattern of wrong elements says, in words.
+    pub cause: String,
+}
+
+/// What the checks of a placement say; the same on every rank but for `tallies` and `mismatches`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Checked {
+    /// Wrong elements over all ranks; `None` where nothing was checked.
+    pub wrong: Option<u64>,
+    /// Why no check can see anything, if so.
+    pub blind: Option<&'static str>,
+    /// What the check cannot see, if something.
+    pub weak: Option<&'static str>,
+    /// Elements of the message over the number from which losing a rank is certain to show; below 1 it may not.
+    pub coverage: Option<f64>,
+    /// Checked calls.
+    pub repetitions: u64,
+    /// This process's ranks' counts.
+    pub tallies: Vec<Tally>,
+    /// This process's ranks with wrong data.
+    pub mismatches: Vec<Mismatch>,
+}
+
+/// What rank 0 tells all after a checked call.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Decision {
+    wrong: u64,
+    follows_b: bool,
+}
+
+impl Bench<'_> {
+    /// `-c` checked calls, up to the first wrong one.
+    pub(super) fn check(&mut self, target: &Target, placement: Placement, cases: &[Case]) -> Result<Checked> {
+        let mut checked = Checked::default();
+        if self.settings.checks == 0
+            || (placement == Placement::InPlace && !self.collective.traits().checks_in_place)
+        {
+            return Ok(checked);
+        }
+        match self.pattern(target).sight() {
+            Sight::Blind { reason } | Sight::Refused { reason } => {
+                checked.blind = Some(reason);
+                return Ok(checked);
+            }
+            Sight::Weak { cover_elems, reason } => {
+                checked.weak = Some(reason);
+                checked.coverage = self.coverage(cases, cover_elems);
+            }
+            Sight::Full { cover_elems } => checked.coverage = self.coverage(cases, cover_elems),
+        }
+        self.progress.enter(Phase::Check, self.settings.deadlines.later(std::time::Duration::from_secs(30)));
+        checked.wrong = Some(0);
+        for index in 0..self.settings.checks {
+            checked.repetitions = index + 1;
+            let decision = self.checked_call(target, placement, cases, index, &mut checked.tallies)?;
+            if decision.wrong > 0 {
+                checked.wrong = Some(decision.wrong);
+                self.examine(target, cases, index, decision.follows_b, &mut checked)?;
+                break;
+            }
+        }
+        Ok(checked)
+    }
+
+    /// Elements of the reduced message over `cover`; copies show everything from one element on.
+    fn coverage(&self, cases: &[Case], cover: u64) -> Option<f64> {
+        let layout = cases[0].layout;
+        self.collective.traits().reduces.then(|| layout.span() as f64 / cover.max(1) as f64)
+    }
+
+    fn checked_call(
+        &mut self,
+        target: &Target,
+        placement: Placement,
+        cases: &[Case],
+        index: u64,
+        tallies: &mut Vec<Tally>,
+    ) -> Result<Decision> {
+        self.repetition += 1;
+        self.prepare(target, placement)?;
+        let pattern = self.pattern(target);
+        self.fill_at(cases, &pattern, index)?;
+        self.operation(cases, index)?;
+        self.backend.wait(self.settings.deadlines.later(self.expected(1)))?;
+        tallies.clear();
+        for (local, case) in (0..).zip(cases) {
+            self.backend.select(local)?;
+            self.backend.shift(self.settings.shift(case, index));
+            tallies.push(self.backend.check(&self.collective.after(case), &pattern)?);
+        }
+        self.decide(tallies)
+    }
+
+    fn fill_at(&mut self, cases: &[Case], pattern: &Pattern, index: u64) -> Result<()> {
+        for (local, case) in (0..).zip(cases) {
+            self.backend.select(local)?;
+            self.backend.shift(self.settings.shift(case, index));
+            self.backend.fill(&self.collective.after(case), pattern, true)?;
+            self.backend.fill(&self.collective.before(case), pattern, false)?;
+        }
+        Ok(())
+    }
+
+    /// One call follows one legal pattern on all ranks, so only the sum over ranks says how many are wrong.
+    fn decide(&self, tallies: &[Tally]) -> Result<Decision> {
+        let mut total = Tally::default();
+        for tally in tallies {
+            total.merge(tally);
+        }
+        let mine = serde_json::to_vec(&total).unwrap_or_default();
+        let mut decision = Vec::new();
+        if let Some(all) = self.control.gather(&mine)? {
+            let mut total = Tally::default();
+            for tally in all.iter().filter_map(|bytes| serde_json::from_slice(bytes).ok()) {
+                total.merge(&tally);
+            }
+            let told = Decision { wrong: total.wrong(), follows_b: total.follows_b() };
+            decision = serde_json::to_vec(&told).unwrap_or_default();
+        }
+        let told = self.control.broadcast(decision)?;
+        Ok(serde_json::from_slice(&told).unwrap_or(Decision { wrong: u64::MAX, follows_b: false }))
+    }
+
+    /// Looks at the first wrong elements of each local rank and names what they have in common.
+    fn examine(
+        &mut self,
+        target: &Target,
+        cases: &[Case],
+        index: u64,
+        b: bool,
+        checked: &mut Checked,
+    ) -> Result<()> {
+        let pattern = self.pattern(target);
+        for (local, case) in (0..).zip(cases) {
+            let tally = checked.tallies[local as usize];
+            let (wrong, first, last) = if b {
+                (tally.wrong_b, tally.first_b, tally.last_b)
+            } else {
+                (tally.wrong_a, tally.first_a, tally.last_a)
+            };
+            if wrong == 0 {
+                continue;
+            }
+            self.backend.select(local)?;
+            self.backend.shift(self.settings.shift(case, index));
+            let bad = self.backend.bad(&self.collective.after(case), &pattern, b, EXAMINED)?;
+            let spec = pattern.spec();
+            let expected = bad.first().map_or(0, |bad| bad.expected(&spec, b));
+            let got = bad.first().map_or(0, |bad| bad.got);
+            let cause = diagnose(&pattern, &bad, b).to_string();
+            checked.mismatches.push(Mismatch {
+                rank: case.me.rank,
+                wrong,
+                first,
+                last,
+                expected,
+                got,
+                cause,
+            });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,185 @@
+//! One placement of one row, start to end: prime, warm up, time, check. What is timed stands in docs/METHODOLOGY.md.
+
+mod check;
+mod settings;
+mod timed;
+
+use std::time::Duration;
+
+pub use check::{Checked, Mismatch};
+pub use settings::{Blocking, Deadlines, Settings};
+
+use crate::aggregate::RankSample;
+use crate::backend::{Backend, Setup};
+use crate::collective::{Case, Collective, Ops};
+use crate::error::Result;
+use crate::session::Control;
+use crate::session::stall::Stall;
+use crate::session::watch::{Phase, Progress};
+use crate::verify::Pattern;
+use crate::vocab::{Dtype, Member, Placement, RedOp};
+use timed::Stamps;
+
+/// What one row measures, for both placements.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Size that the sweep asks for, in bytes.
+    pub bytes: u64,
+    /// Element type.
+    pub dtype: Dtype,
+    /// Reduction of the data; `None` for collectives that move bytes.
+    pub op: Option<RedOp>,
+    /// Root; 0 where there is none.
+    pub root: u32,
+    /// Whether the sizes have been measured in an earlier cycle, so that connections stand and caches are warm.
+    pub warmed: bool,
+}
+
+/// Runs collectives on this process's ranks, in step with all others.
+pub struct Bench<'a> {
+    /// Does the work.
+    pub backend: &'a mut dyn Backend,
+    /// Keeps processes in step.
+    pub control: &'a dyn Control,
+    /// Tells the watchdog.
+    pub progress: &'a Progress,
+    /// What is measured.
+    pub collective: &'a dyn Collective,
+    /// How.
+    pub settings: Settings,
+    /// Where this process goes no further, on purpose.
+    pub stall: Option<Stall>,
+    stamps: Stamps,
+    repetition: u64,
+    last_op_us: f64,
+}
+
+impl<'a> Bench<'a> {
+    /// All buffers are allocated; `settings` says how large.
+    pub fn new(
+        backend: &'a mut dyn Backend,
+        control: &'a dyn Control,
+        progress: &'a Progress,
+        collective: &'a dyn Collective,
+        settings: Settings,
+    ) -> Self {
+        let stamps = Stamps::new(backend.locals() as usize, &settings);
+        Self { backend, control, progress, collective, settings, stall: None, stamps, repetition: 0, last_op_us: 0.0 }
+    }
+
+    /// Measures one placement. Every process gets its own ranks' samples, and what the check says of all.
+    pub fn placement(&mut self, target: &Target, placement: Placement) -> Result<(Vec<RankSample>, Checked)> {
+        let cases = self.cases(target, placement)?;
+        self.progress.size(target.bytes);
+        self.prepare(target, placement)?;
+        if self.settings.checks > 0 {
+            self.fill(&cases, &self.pattern(target))?;
+        }
+        self.warm_up(&cases, target.warmed)?;
+        self.barrier()?;
+        let samples = self.timed(&cases)?;
+        self.barrier()?;
+        let checked = self.check(target, placement, &cases)?;
+        Ok((samples, checked))
+    }
+
+    /// The local ranks' view of `target`.
+    pub fn cases(&mut self, target: &Target, placement: Placement) -> Result<Vec<Case>> {
+        let mut cases = Vec::with_capacity(self.backend.locals() as usize);
+        for local in 0..self.backend.locals() {
+            self.backend.select(local)?;
+            let me = Member { rank: self.backend.rank(), ranks: self.backend.ranks() };
+            let layout = self.collective.layout(target.bytes, target.dtype, me);
+            cases.push(Case {
+                me,
+                dtype: target.dtype,
+                root: target.root,
+                placement,
+                shrinks_to_start: self.backend.caps().shrinks_to_start,
+                layout,
+                exchange: self.collective.exchange(&layout, target.dtype, me),
+            });
+        }
+        Ok(cases)
+    }
+
+    fn prepare(&mut self, target: &Target, placement: Placement) -> Result<()> {
+        let setup = Setup { dtype: target.dtype, op: target.op, placement, repetition: self.repetition };
+        self.backend.prepare(&setup)
+    }
+
+    fn pattern(&self, target: &Target) -> Pattern {
+        Pattern {
+            dtype: target.dtype,
+            op: target.op,
+            ranks: self.backend.ranks(),
+            repetition: self.repetition,
+            arithmetic: self.backend.caps().arithmetic,
+        }
+    }
+
+    /// Results hold the complement of what they must become, inputs what they must hold.
+    fn fill(&mut self, cases: &[Case], pattern: &Pattern) -> Result<()> {
+        for (local, case) in (0..).zip(cases) {
+            self.backend.select(local)?;
+            self.backend.shift(self.settings.base(case));
+            self.backend.fill(&self.collective.after(case), pattern, true)?;
+            self.backend.fill(&self.collective.before(case), pattern, false)?;
+        }
+        Ok(())
+    }
+
+    /// The untimed operations: `-w` of them where the size is new, and always one that primes.
+    fn warm_up(&mut self, cases: &[Case], warmed: bool) -> Result<()> {
+        let deadlines = self.settings.deadlines;
+        self.progress.enter(Phase::FirstUse, deadlines.first_use());
+        self.operation(cases, 0)?;
+        self.backend.wait(deadlines.first_use())?;
+        if warmed {
+            return Ok(());
+        }
+        let deadline = deadlines.later(self.expected(self.settings.warmup));
+        self.progress.enter(Phase::WarmUp, deadline);
+        for index in 0..self.settings.warmup {
+            self.operation(cases, index)?;
+        }
+        self.backend.wait(deadline)
+    }
+
+    /// One operation of every local rank, at its place in the rotation of buffers.
+    fn operation(&mut self, cases: &[Case], index: u64) -> Result<()> {
+        if let [case] = cases {
+            self.backend.shift(self.settings.shift(case, index));
+            for round in 0..self.collective.rounds(case.me.ranks) {
+                let ops: &mut dyn Ops = self.backend;
+                self.collective.launch(case, round, ops)?;
+            }
+            return Ok(());
+        }
+        for round in 0..self.collective.rounds(cases[0].me.ranks) {
+            self.backend.group_start()?;
+            for (local, case) in (0..).zip(cases) {
+                self.backend.select(local)?;
+                self.backend.shift(self.settings.shift(case, index));
+                let ops: &mut dyn Ops = self.backend;
+                self.collective.launch(case, round, ops)?;
+            }
+            self.backend.group_end()?;
+        }
+        Ok(())
+    }
+
+    fn barrier(&mut self) -> Result<()> {
+        self.control.barrier()?;
+        self.backend.aligned();
+        Ok(())
+    }
+
+    /// How long so many operations should take, judged by the last row.
+    fn expected(&self, operations: u64) -> Duration {
+        Duration::from_secs_f64((self.last_op_us * 1e-6 * operations as f64).min(1e6))
+    }
+}
+
+#[cfg(test)]
+mod tests;

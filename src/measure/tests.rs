@@ -1,0 +1,151 @@
+//! Every collective over the simulation: right data is right, and every fault is found and named.
+
+use super::*;
+use crate::backend::sim::{Law, Sim};
+use crate::collective::{ALL, Shares, Traits};
+use crate::session::solo::Solo;
+use crate::vocab::{Corruption, Inject};
+
+fn settings(checks: u64, blocking: Blocking, per_iteration: bool) -> Settings {
+    Settings {
+        iterations: 3,
+        aggregated: 1,
+        warmup: 1,
+        checks,
+        blocking,
+        per_iteration,
+        unalign: 0,
+        max_bytes: 1 << 16,
+        deadlines: Deadlines { init: Duration::from_secs(1), every: None },
+    }
+}
+
+struct Run<'a> {
+    name: &'a str,
+    ranks: u32,
+    dtype: Dtype,
+    op: RedOp,
+    bytes: u64,
+    inject: &'a [Inject],
+    settings: Settings,
+    root: u32,
+}
+
+impl Run<'_> {
+    fn go(&self, placement: Placement) -> (Traits, Vec<RankSample>, Checked) {
+        let entry = ALL.iter().find(|entry| entry.name == self.name).unwrap();
+        let collective = (entry.build)(Shares::default());
+        let mut sim = Sim::new(Law::new(self.ranks, 7), self.inject);
+        sim.allocate(self.settings.max_bytes + 64, self.settings.marks()).unwrap();
+        let progress = Progress::default();
+        let mut bench = Bench::new(&mut sim, &Solo, &progress, &*collective, self.settings);
+        let op = collective.traits().reduces.then_some(self.op);
+        let target = Target { bytes: self.bytes, dtype: self.dtype, op, root: self.root, warmed: false };
+        let (samples, checked) = bench.placement(&target, placement).unwrap();
+        (collective.traits(), samples, checked)
+    }
+}
+
+fn base(name: &str, ranks: u32) -> Run<'_> {
+    let settings = settings(2, Blocking::None, false);
+    Run { name, ranks, dtype: Dtype::Float, op: RedOp::Sum, bytes: 4096, inject: &[], settings, root: 0 }
+}
+
+#[test]
+fn right_data_is_right_for_every_type_and_reduction() {
+    for entry in &ALL {
+        for ranks in [1, 2, 3, 4, 8] {
+            if (entry.build)(Shares::default()).refuses(ranks).is_some() {
+                continue;
+            }
+            for dtype in Dtype::ALL {
+                for op in RedOp::ALL {
+                    for placement in Placement::BOTH {
+                        let run = Run { dtype, op, bytes: 1000, root: ranks - 1, ..base(entry.name, ranks) };
+                        let (traits, _, checked) = run.go(placement);
+                        let skipped = checked.blind.is_some()
+                            || (placement == Placement::InPlace && !traits.checks_in_place);
+                        let wanted = if skipped { None } else { Some(0) };
+                        let what = format!("{} {ranks} {dtype} {op} {placement:?}", entry.name);
+                        assert_eq!(checked.wrong, wanted, "{what}: {:?}", checked.mismatches);
+                        if !traits.reduces {
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What a fault must be called, or `None` where it cannot be seen at all.
+fn name_of(how: Corruption, traits: Traits) -> Option<&'static [&'static str]> {
+    Some(match (how, traits.reduces) {
+        (Corruption::Lost, true) => &["contribution of rank 1 missing"],
+        (Corruption::Lost, false) => &["never written"],
+        (Corruption::Doubled, true) => &["contribution of rank 1 counted twice"],
+        (Corruption::Doubled, false) | (Corruption::Swapped, true) => return None,
+        (Corruption::Shifted, _) => &["shifted by 1 elements"],
+        (Corruption::Swapped, false) => &["block of rank", "shifted by"],
+        (Corruption::Stale, _) => &["previous repetition", "repetitions ago"],
+        (Corruption::Unwritten, _) => &["never written"],
+        (Corruption::Flipped, _) => &["one bit flipped"],
+    })
+}
+
+#[test]
+fn every_fault_is_found_and_named_in_every_collective() {
+    for entry in &ALL {
+        for how in Corruption::ALL {
+            let inject = [Inject::Corrupt { rank: 1, how }];
+            let run = Run { inject: &inject, root: 1, ..base(entry.name, 4) };
+            let (traits, _, checked) = run.go(Placement::OutOfPlace);
+            let what = format!("{} {how:?}: {:?}", entry.name, checked.mismatches);
+            match name_of(how, traits) {
+                None => assert_eq!(checked.wrong, Some(0), "{what}"),
+                Some(names) => {
+                    assert!(checked.wrong > Some(0), "{what}");
+                    let named = |name: &&str| checked.mismatches.iter().any(|bad| bad.cause.contains(*name));
+                    assert!(names.iter().any(named), "{what}");
+                }
+            }
+            let unchecked = Run { settings: settings(0, Blocking::None, false), ..run };
+            assert_eq!(unchecked.go(Placement::OutOfPlace).2.wrong, None, "{what}: the check was off");
+        }
+    }
+}
+
+#[test]
+fn series_exist_as_the_modes_say() {
+    let series = |blocking, per_iteration| {
+        let run = Run { settings: settings(0, blocking, per_iteration), ..base("all_reduce", 2) };
+        let (_, samples, _) = run.go(Placement::OutOfPlace);
+        assert!(samples.iter().all(|sample| sample.total_us > 0.0 && sample.cpu_us <= sample.total_us));
+        let series = samples[1].series.clone();
+        [series.enqueue_us.len(), series.event_us.len(), series.completion_us.len(), series.interval_us.len()]
+    };
+    for blocking in [Blocking::None, Blocking::Wait, Blocking::WaitAndBarrier, Blocking::WaitThenBarrier] {
+        assert_eq!(series(blocking, false), [0, 0, 0, 0]);
+    }
+    assert_eq!(series(Blocking::None, true), [3, 0, 0, 3]);
+    for blocking in [Blocking::Wait, Blocking::WaitAndBarrier, Blocking::WaitThenBarrier] {
+        assert_eq!(series(blocking, true), [3, 3, 3, 3]);
+    }
+}
+
+#[test]
+fn modes_measure_what_they_say() {
+    let total = |blocking, aggregated| {
+        let mut settings = settings(0, blocking, false);
+        (settings.iterations, settings.aggregated) = (50, aggregated);
+        let run = Run { settings, ..base("all_reduce", 2) };
+        run.go(Placement::OutOfPlace).1[0].total_us
+    };
+    // The law: 2 us to enqueue, 8 us for the call.
+    let (batch, each) = (total(Blocking::None, 1), total(Blocking::Wait, 1));
+    assert!((7.5..9.0).contains(&batch), "{batch}");
+    assert!((10.0..11.5).contains(&each), "{each}");
+    let (inside, outside) = (total(Blocking::WaitAndBarrier, 1), total(Blocking::WaitThenBarrier, 1));
+    assert!(inside > outside, "the barrier counts in -z 1 and not in -z 3: {inside} {outside}");
+    assert!(total(Blocking::Wait, 4) < each, "aggregated operations share one wait");
+}

@@ -1,0 +1,202 @@
+//! The timed loop: a straight line that allocates nothing, logs nothing, and reads the clock only where the mode
+//! needs it.
+
+use super::{Bench, Blocking, Settings};
+use crate::aggregate::{RankSample, Series};
+use crate::collective::Case;
+use crate::error::Result;
+use crate::session::watch::Phase;
+use crate::vocab::Point;
+
+/// Clock readings of every local rank, in ns; made before the loop and only written in it.
+#[derive(Debug)]
+pub(super) struct Stamps {
+    begin: Vec<u64>,
+    cpu: Vec<u64>,
+    end: Vec<u64>,
+    /// Per iteration: called, enqueued, complete.
+    each: Vec<[Vec<u64>; 3]>,
+}
+
+/// Index into `Stamps::each`.
+const CALLED: usize = 0;
+const ENQUEUED: usize = 1;
+const COMPLETE: usize = 2;
+
+impl Stamps {
+    pub(super) fn new(locals: usize, settings: &Settings) -> Self {
+        let needed = settings.per_iteration || settings.blocking == Blocking::WaitThenBarrier;
+        let iterations = if needed { settings.iterations as usize } else { 0 };
+        let series = || [vec![0; iterations], vec![0; iterations], vec![0; iterations]];
+        Self {
+            begin: vec![0; locals],
+            cpu: vec![0; locals],
+            end: vec![0; locals],
+            each: (0..locals).map(|_| series()).collect(),
+        }
+    }
+}
+
+impl Bench<'_> {
+    /// Times `-n` iterations of `-m` operations.
+    pub(super) fn timed(&mut self, cases: &[Case]) -> Result<Vec<RankSample>> {
+        let operations = self.settings.iterations * self.settings.aggregated;
+        let deadline = self.settings.deadlines.later(self.expected(operations));
+        self.progress.enter(Phase::Timed, deadline);
+        self.run_loop(cases, deadline)?;
+        let samples = self.samples()?;
+        self.last_op_us = samples.iter().map(|sample| sample.total_us).fold(0.0, f64::max);
+        Ok(samples)
+    }
+
+    fn run_loop(&mut self, cases: &[Case], deadline: std::time::Duration) -> Result<()> {
+        let Settings { iterations, per_iteration, blocking, .. } = self.settings;
+        let outside = blocking == Blocking::WaitThenBarrier;
+        self.stamp(|stamps, local, now| stamps.begin[local] = now)?;
+        for iteration in 0..iterations as usize {
+            if let Some(stall) = self.stall {
+                stall.here(Point::Iteration(iteration as u64));
+            }
+            if per_iteration || outside {
+                self.stamp(|stamps, local, now| stamps.each[local][CALLED][iteration] = now)?;
+            }
+            if per_iteration {
+                self.mark(self.start_mark(iteration))?;
+            }
+            self.iteration(cases, iteration as u64)?;
+            if per_iteration {
+                if blocking.waits() {
+                    // Right behind the operation, not after the wait: the pair is the collective's own.
+                    self.mark(self.start_mark(iteration) + 1)?;
+                }
+                self.stamp(|stamps, local, now| stamps.each[local][ENQUEUED][iteration] = now)?;
+            }
+            if blocking.waits() {
+                self.backend.wait(deadline)?;
+                if per_iteration || outside {
+                    self.stamp(|stamps, local, now| stamps.each[local][COMPLETE][iteration] = now)?;
+                }
+            }
+            if blocking.meets() {
+                self.barrier()?;
+            }
+            self.progress.step(iteration as u64);
+        }
+        if per_iteration {
+            self.mark(self.start_mark(iterations as usize))?;
+        }
+        self.stamp(|stamps, local, now| stamps.cpu[local] = now)?;
+        self.backend.wait(deadline)?;
+        self.stamp(|stamps, local, now| stamps.end[local] = now)
+    }
+
+    /// `-m` operations, as one group where there are several and their rounds allow it.
+    fn iteration(&mut self, cases: &[Case], iteration: u64) -> Result<()> {
+        let aggregated = self.settings.aggregated;
+        if aggregated == 1 {
+            return self.operation(cases, iteration);
+        }
+        let grouped = self.collective.rounds(cases[0].me.ranks) == 1;
+        if grouped {
+            self.backend.group_start()?;
+        }
+        for index in 0..aggregated {
+            self.operation(cases, iteration * aggregated + index)?;
+        }
+        if grouped { self.backend.group_end() } else { Ok(()) }
+    }
+
+    fn start_mark(&self, iteration: usize) -> usize {
+        if self.settings.blocking.waits() { 2 * iteration } else { iteration }
+    }
+
+    fn stamp(&mut self, store: impl Fn(&mut Stamps, usize, u64)) -> Result<()> {
+        let locals = self.stamps.begin.len();
+        for local in 0..locals {
+            if locals > 1 {
+                self.backend.select(local as u32)?;
+            }
+            let now = self.backend.now();
+            store(&mut self.stamps, local, now);
+        }
+        Ok(())
+    }
+
+    fn mark(&mut self, index: usize) -> Result<()> {
+        let locals = self.stamps.begin.len();
+        for local in 0..locals {
+            if locals > 1 {
+                self.backend.select(local as u32)?;
+            }
+            self.backend.mark(index)?;
+        }
+        Ok(())
+    }
+
+    /// The loop's readings as times per operation, in µs.
+    fn samples(&mut self) -> Result<Vec<RankSample>> {
+        let Settings { iterations, aggregated, blocking, .. } = self.settings;
+        let operations = (iterations * aggregated) as f64;
+        let mut samples = Vec::with_capacity(self.stamps.begin.len());
+        for local in 0..self.stamps.begin.len() {
+            self.backend.select(local as u32)?;
+            let series = self.series(local)?;
+            let stamps = &self.stamps;
+            let since_begin = |stamp: u64| stamp.saturating_sub(stamps.begin[local]) as f64 / 1e3;
+            let [called, _, complete] = &stamps.each[local];
+            // In -z 3 the barriers are left out: only call to completion counts.
+            let inside = |start: &u64, end: &u64| end.saturating_sub(*start) as f64 / 1e3;
+            let without_barriers: f64 =
+                called.iter().zip(complete).map(|(start, end)| inside(start, end)).sum();
+            let (total_us, cpu_us) = if blocking == Blocking::WaitThenBarrier {
+                (without_barriers, without_barriers)
+            } else {
+                (since_begin(stamps.end[local]), since_begin(stamps.cpu[local]))
+            };
+            samples.push(RankSample {
+                rank: self.backend.rank(),
+                total_us: total_us / operations,
+                cpu_us: cpu_us / operations,
+                series,
+                tally: None,
+            });
+        }
+        Ok(samples)
+    }
+
+    /// The selected rank's series, as far as the mode and the backend have them.
+    fn series(&mut self, local: usize) -> Result<Series> {
+        let Settings { per_iteration, blocking, aggregated, .. } = self.settings;
+        let mut series = Series::default();
+        if !per_iteration {
+            return Ok(series);
+        }
+        let per_operation = aggregated as f64;
+        for iteration in 0..self.settings.iterations as usize {
+            let start = self.start_mark(iteration);
+            if blocking.waits() {
+                series.event_us.push(self.backend.between_us(start, start + 1)? / per_operation);
+            }
+            let to = if blocking == Blocking::WaitThenBarrier {
+                start + 1
+            } else {
+                self.start_mark(iteration + 1)
+            };
+            series.interval_us.push(self.backend.between_us(start, to)? / per_operation);
+        }
+        let [called, enqueued, complete] = &self.stamps.each[local];
+        let times = |ends: &[u64]| -> Vec<f64> {
+            let time = |(start, end): (&u64, &u64)| end.saturating_sub(*start) as f64 / 1e3 / per_operation;
+            called.iter().zip(ends).map(time).collect()
+        };
+        if self.backend.caps().asynchronous {
+            series.enqueue_us = times(enqueued);
+        }
+        if blocking.waits() {
+            series.completion_us = times(complete);
+        } else if !self.backend.caps().asynchronous {
+            series.completion_us = times(enqueued);
+        }
+        Ok(series)
+    }
+}

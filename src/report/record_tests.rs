@@ -1,0 +1,222 @@
+use std::collections::BTreeMap;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::*;
+use crate::aggregate::{Critical, RankSample, Series, Verdict, Wrong};
+use crate::report::{MemoryUse, fixture};
+use crate::verify::Tally;
+
+fn sample(rank: u32, us: f64) -> RankSample {
+    let times = vec![us, us + 0.1];
+    RankSample {
+        rank,
+        total_us: us,
+        cpu_us: us / 3.0,
+        series: Series {
+            enqueue_us: times.clone(),
+            event_us: times.clone(),
+            completion_us: times.clone(),
+            interval_us: times,
+        },
+        tally: Some(Tally { wrong_a: u64::from(rank), wrong_b: 0 }),
+    }
+}
+
+fn row() -> Row {
+    let mut row = fixture::table(&fixture::text("iter.txt")).rows.remove(0);
+    for cell in &mut row.cells {
+        cell.ranks = vec![sample(0, 20.1), sample(1, 19.7)];
+        cell.wrong_ranks = vec![1];
+        let stats = cell.per_iteration.as_mut().unwrap();
+        stats.times_us = vec![20.1, 20.2];
+        stats.per_process_us = vec![vec![20.1, 20.2], vec![19.7, 19.8]];
+    }
+    row
+}
+
+/// One of each, with every optional field.
+fn events() -> Vec<Event> {
+    let mut outcome = fixture::outcome();
+    outcome.min_busbw_gbps = Some(100.0);
+    outcome.memory = Some(MemoryUse { init_bytes: 1, user_bytes: 2, collective_bytes: 3 });
+    outcome.critical = Critical {
+        longest: Verdict::Named { rank: 1, gap_us: 18.2, spread_us: 0.4, agreeing: 5, cases: 6 },
+        last_to_arrive: Some(Verdict::NotDistinguishable {
+            gap_us: 0.1,
+            spread_us: 0.4,
+            cases: 6,
+            distinct: 0,
+        }),
+    };
+    let culprit = Culprit {
+        rank: 1,
+        process: 1,
+        host: "vm".to_owned(),
+        pid: 1370,
+        bus_id: "0000:00:07".to_owned(),
+        phase: "timed".to_owned(),
+        size_bytes: 8,
+        iteration: 3,
+        silent: true,
+    };
+    vec![
+        Event::start(fixture::preamble()),
+        Event::Plan(Plan {
+            sizes_bytes: vec![8, 16],
+            dtypes: vec![Dtype::Float],
+            redops: vec!["sum".to_owned()],
+            roots: vec![-1],
+            reduced_max_bytes: Some(16),
+        }),
+        Event::Row(row()),
+        Event::Waived { dtype: Dtype::F8e4m3, redop: "sum".to_owned(), reason: "no fp8 here".to_owned() },
+        Event::Note { level: "warning".to_owned(), text: "a remark".to_owned() },
+        Event::Finding { kind: "wrong_data".to_owned(), ranks: vec![1], text: "rank 1".to_owned() },
+        Event::Finish { exit_code: 0, outcome },
+        Event::Failed {
+            exit_code: 4,
+            phase: "timed".to_owned(),
+            cause: "rank 1 is silent".to_owned(),
+            culprits: vec![culprit],
+            end_time: "2026-11-30 12:02:46".to_owned(),
+        },
+    ]
+}
+
+fn written(events: &[Event]) -> String {
+    events.iter().map(|event| event.line().unwrap()).collect()
+}
+
+/// Every path to a value, and the value's type.
+fn paths(value: &Value, path: &str, into: &mut BTreeMap<String, &'static str>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                paths(value, &format!("{path}.{name}"), into);
+            }
+        }
+        Value::Array(values) => {
+            for value in values {
+                paths(value, &format!("{path}[]"), into);
+            }
+        }
+        Value::String(_) => drop(into.insert(path.to_owned(), "string")),
+        Value::Number(number) if number.is_f64() => drop(into.insert(path.to_owned(), "real")),
+        Value::Number(_) => drop(into.insert(path.to_owned(), "integer")),
+        Value::Bool(_) => drop(into.insert(path.to_owned(), "bool")),
+        Value::Null => drop(into.insert(path.to_owned(), "null")),
+    }
+}
+
+fn schema() -> BTreeMap<String, &'static str> {
+    let mut schema = BTreeMap::new();
+    for event in events() {
+        let value = serde_json::to_value(&event).unwrap();
+        let name = value["event"].as_str().unwrap().to_owned();
+        paths(&value, &name, &mut schema);
+    }
+    schema
+}
+
+#[test]
+fn the_schema_does_not_change_unnoticed() {
+    let lines: Vec<String> = schema().iter().map(|(path, kind)| format!("{path}: {kind}")).collect();
+    insta::assert_snapshot!("record_schema", lines.join("\n"));
+}
+
+#[test]
+fn the_documentation_names_every_field() {
+    let text = include_str!("../../docs/FORMAT.md");
+    for path in schema().keys() {
+        let name = path.rsplit('.').next().unwrap().trim_end_matches("[]");
+        assert!(text.contains(&format!("`{name}`")), "docs/FORMAT.md says nothing about `{name}` ({path})");
+    }
+}
+
+#[test]
+fn every_event_comes_back() {
+    let record = read(written(&events()).as_bytes()).unwrap();
+    assert_eq!(record, Record { events: events(), truncated: None });
+}
+
+#[test]
+fn a_killed_run_leaves_a_readable_record() {
+    let text = written(&events());
+    let whole = text.match_indices('\n').map(|(at, _)| at + 1);
+    let first = text.find('\n').unwrap() + 1;
+    let ends: Vec<usize> = whole.collect();
+    for cut in first..text.len() {
+        let record = read(&text.as_bytes()[..cut]).unwrap();
+        let lines = ends.iter().filter(|end| **end <= cut + 1).count();
+        assert_eq!(record.events.len(), lines, "cut at {cut}");
+        assert_eq!(record.truncated.is_some(), !ends.contains(&cut) && !ends.contains(&(cut + 1)));
+    }
+}
+
+#[test]
+fn newer_records_of_the_same_schema_can_be_read() {
+    let mut text = written(&events()[..1]).replace("\"pid\":", "\"new_field\":[1],\"pid\":");
+    text += "\n{\"event\":\"invented_later\",\"x\":1}\n";
+    let record = read(text.as_bytes()).unwrap();
+    assert_eq!(record.events, [Event::start(fixture::preamble()), Event::Unknown]);
+}
+
+#[test]
+fn what_is_no_record_is_refused() {
+    let newer = written(&events()[..1]).replace("\"schema_version\":1", "\"schema_version\":2");
+    for (text, word) in
+        [("", "no critrank record"), ("{\"a\":1}\n", "no critrank record"), (&newer, "newer critrank")]
+    {
+        assert!(read(text.as_bytes()).unwrap_err().to_string().contains(word), "{text}");
+    }
+}
+
+fn time() -> impl Strategy<Value = f64> {
+    prop_oneof![0.0..1e9, Just(0.0), Just(f64::MIN_POSITIVE), Just(1e300)]
+}
+
+prop_compose! {
+    fn any_sample()(
+        rank in any::<u32>(), total_us in time(), cpu_us in time(), event_us in vec(time(), 0..4),
+        interval_us in vec(time(), 0..4), tally in any::<Option<(u64, u64)>>(),
+    ) -> RankSample {
+        let series = Series { event_us, interval_us, ..Series::default() };
+        let tally = tally.map(|(wrong_a, wrong_b)| Tally { wrong_a, wrong_b });
+        RankSample { rank, total_us, cpu_us, series, tally }
+    }
+}
+
+prop_compose! {
+    fn any_row()(
+        samples in vec(any_sample(), 0..4), bytes in any::<u64>(), root in any::<i64>(), redop in ".*",
+        wrong in prop_oneof![
+            any::<u64>().prop_map(Wrong::Count), Just(Wrong::NotChecked), Just(Wrong::Undefined),
+            ".*".prop_map(Wrong::Blind),
+        ],
+        shown_us in time(),
+    ) -> Row {
+        let mut row = row();
+        row.size_bytes = bytes;
+        row.root = root;
+        row.redop = redop;
+        row.cells[0].ranks = samples;
+        row.cells[0].wrong = wrong;
+        row.cells[0].shown_us = shown_us;
+        row.cells[1].per_iteration = None;
+        row
+    }
+}
+
+proptest! {
+    #[test]
+    fn rows_come_back_bit_for_bit(rows in vec(any_row(), 0..3), text in ".*") {
+        let mut events = vec![Event::start(fixture::preamble())];
+        events.extend(rows.into_iter().map(Event::Row));
+        events.push(Event::Note { level: text.clone(), text });
+        let record = read(written(&events).as_bytes()).unwrap();
+        prop_assert_eq!(record, Record { events, truncated: None });
+    }
+}

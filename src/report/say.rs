@@ -1,0 +1,18 @@
+//! Messages of a process that has no outputs of its own yet, or never will.
+
+use super::sink::{Level, Sink};
+
+/// Why this process leaves.
+pub fn error(text: &str) {
+    Sink::silent().say(Level::Error, text);
+}
+
+/// What is not as it should be.
+pub fn warning(text: &str) {
+    Sink::silent().say(Level::Warning, text);
+}
+
+/// What was asked for (`--help`), to stdout.
+pub fn show(text: &str) {
+    Sink::plain().print(text);
+}

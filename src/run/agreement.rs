@@ -1,0 +1,217 @@
+//! What all processes must have in common before anything is measured, and how they leave together when not.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Exit, Result};
+use crate::report::say;
+use crate::session::Control;
+
+/// What one process brings.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Card {
+    /// Its host.
+    pub(super) host: String,
+    /// Arguments, without the program's path.
+    pub(super) args: Vec<String>,
+    /// Version and build of this program.
+    pub(super) build: String,
+    /// The measured library and its version.
+    pub(super) library: String,
+    /// Contents of files and variables that shape the plan.
+    pub(super) inputs: String,
+    /// Variables that shape a measurement and should be alike.
+    pub(super) env: Vec<(String, String)>,
+}
+
+/// Variables that differ between ranks by their nature.
+const OWN: [&str; 11] = [
+    "OMPI_COMM_WORLD_",
+    "PMI_",
+    "SLURM_",
+    "CUDA_VISIBLE_DEVICES",
+    "NCCL_HOSTID",
+    "OMPI_MCA_ess",
+    "OMPI_MCA_orte",
+    "OMPI_MCA_initial",
+    "OMPI_MCA_pmix",
+    "OMPI_MCA_shmem",
+    "NCCL_DEBUG_FILE",
+];
+
+/// Values of one kind, with the ranks that have each.
+type Groups<'a> = BTreeMap<&'a str, Vec<u32>>;
+
+fn group<'a>(cards: &'a [Card], value: impl Fn(&'a Card) -> &'a str) -> Groups<'a> {
+    let mut groups = Groups::new();
+    for (rank, card) in (0..).zip(cards) {
+        groups.entry(value(card)).or_default().push(rank);
+    }
+    groups
+}
+
+/// Ranks as a short list with their hosts.
+fn named(ranks: &[u32], cards: &[Card]) -> String {
+    let name = |rank: &u32| format!("{rank} (host {})", cards[*rank as usize].host);
+    let some: Vec<String> = ranks.iter().take(8).map(name).collect();
+    let more = if ranks.len() > 8 { format!(" and {} more", ranks.len() - 8) } else { String::new() };
+    format!("rank {}{more}", some.join(", "))
+}
+
+/// The odd ranks: everyone but the largest group (of equals, the one with the lowest rank).
+fn odd<'a>(groups: &'a Groups<'a>) -> (&'a str, Vec<(&'a str, &'a [u32])>) {
+    let most = groups.iter().max_by_key(|(_, ranks)| (ranks.len(), std::cmp::Reverse(ranks[0])));
+    let common = most.map_or("", |(value, _)| *value);
+    let others = groups.iter().filter(|(value, _)| **value != common);
+    (common, others.map(|(value, ranks)| (*value, ranks.as_slice())).collect())
+}
+
+/// What the ranks must have in common and do not, in words that name the odd ones.
+pub(super) fn disagreements(cards: &[Card]) -> Vec<String> {
+    let joined: Vec<String> = cards.iter().map(|card| card.args.join(" ")).collect();
+    let mut args = Groups::new();
+    for (rank, text) in (0..).zip(&joined) {
+        args.entry(text.as_str()).or_default().push(rank);
+    }
+    let kinds = [
+        ("arguments", args),
+        ("build of critrank", group(cards, |card| &card.build)),
+        ("library", group(cards, |card| &card.library)),
+        ("files or NCCL_TESTS variables", group(cards, |card| &card.inputs)),
+    ];
+    let mut all = Vec::new();
+    for (kind, groups) in &kinds {
+        let (common, others) = odd(groups);
+        for (value, ranks) in others {
+            all.push(format!("{kind} differ: {} has '{value}', the others '{common}'", named(ranks, cards)));
+        }
+    }
+    all
+}
+
+/// Variables that some ranks have and others do not, or otherwise: worth a warning, since a launcher that forwards
+/// the environment to the first node only is a common cause of slow runs.
+pub(super) fn uneven_environment(cards: &[Card]) -> Vec<String> {
+    let mut names: Vec<&str> = cards.iter().flat_map(|card| card.env.iter().map(|(name, _)| name.as_str())).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.retain(|name| !OWN.iter().any(|own| name.starts_with(own)));
+    let mut all = Vec::new();
+    for name in names {
+        let value = |card: &Card| {
+            let found = card.env.iter().find(|(key, _)| key == name);
+            found.map_or("unset".to_owned(), |(_, value)| format!("'{value}'"))
+        };
+        let values: Vec<String> = cards.iter().map(value).collect();
+        let mut groups = Groups::new();
+        for (rank, value) in (0..).zip(&values) {
+            groups.entry(value.as_str()).or_default().push(rank);
+        }
+        let (common, others) = odd(&groups);
+        for (value, ranks) in others {
+            all.push(format!("{name} differs: {} has it {value}, the others {common}", named(ranks, cards)));
+        }
+    }
+    all
+}
+
+/// All processes show their cards; they go on together, or leave together with the odd ranks named.
+pub(super) fn agree(control: &dyn Control, card: &Card) -> Result<()> {
+    let mine = serde_json::to_vec(card).unwrap_or_default();
+    let mut failed = 0;
+    if let Some(all) = control.gather(&mine)? {
+        let cards: Vec<Card> = all.iter().filter_map(|bytes| serde_json::from_slice(bytes).ok()).collect();
+        let mut troubles = if cards.len() == all.len() { disagreements(&cards) } else { Vec::new() };
+        if cards.len() < all.len() {
+            troubles.push("some ranks run another version of critrank; install one version everywhere".to_owned());
+        }
+        for trouble in &troubles {
+            say::error(trouble);
+        }
+        if troubles.is_empty() {
+            for remark in uneven_environment(&cards) {
+                say::warning(&remark);
+            }
+        }
+        failed = u64::from(!troubles.is_empty());
+    }
+    if control.vote(failed)? > 0 { Err(Error::Agreed(Exit::Setup)) } else { Ok(()) }
+}
+
+/// A step that each process does alone: all succeed, or all leave with the worst code, every failure named once.
+pub(super) fn together<T>(control: &dyn Control, host: &str, step: Result<T>) -> Result<T> {
+    let (code, text) = match &step {
+        Ok(_) => (0, String::new()),
+        Err(error) => (error.exit().code(), error.to_string()),
+    };
+    let worst = control.vote(u64::from(code))?;
+    if worst == 0 {
+        return step;
+    }
+    let mine = serde_json::to_vec(&(code, host, &text)).unwrap_or_default();
+    if let Some(all) = control.gather(&mine)? {
+        report_failures(&all);
+    }
+    Err(Error::Agreed(Exit::from_code(worst as u8)))
+}
+
+/// Each distinct text once, with the ranks that it happened to.
+fn report_failures(all: &[Vec<u8>]) {
+    let mut texts: Vec<(String, Vec<String>)> = Vec::new();
+    for (rank, bytes) in all.iter().enumerate() {
+        let Ok((code, host, text)) = serde_json::from_slice::<(u8, String, String)>(bytes) else { continue };
+        if code == 0 {
+            continue;
+        }
+        let place = format!("{rank} (host {host})");
+        match texts.iter_mut().find(|(known, _)| *known == text) {
+            Some((_, places)) => places.push(place),
+            None => texts.push((text, vec![place])),
+        }
+    }
+    for (text, places) in texts {
+        let shown = places.iter().take(16).cloned().collect::<Vec<_>>().join(", ");
+        let more = if places.len() > 16 { format!(" and {} more", places.len() - 16) } else { String::new() };
+        say::error(&text);
+        say::error(&format!("at rank {shown}{more}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn card(host: &str, args: &str) -> Card {
+        Card {
+            host: host.to_owned(),
+            args: args.split(' ').map(str::to_owned).collect(),
+            build: "0.1".to_owned(),
+            library: "NCCL 2.28.3".to_owned(),
+            inputs: String::new(),
+            env: vec![("NCCL_IB_HCA".to_owned(), "mlx5".to_owned())],
+        }
+    }
+
+    #[test]
+    fn equal_cards_agree() {
+        let cards = [card("a", "-b 8"), card("b", "-b 8")];
+        assert!(disagreements(&cards).is_empty() && uneven_environment(&cards).is_empty());
+    }
+
+    #[test]
+    fn the_odd_rank_is_named() {
+        let cards = [card("a", "-b 8"), card("b", "-b 8"), card("c", "-b 4")];
+        let words = disagreements(&cards).join("\n");
+        assert_eq!(words, "arguments differ: rank 2 (host c) has '-b 4', the others '-b 8'");
+    }
+
+    #[test]
+    fn a_variable_that_reached_the_first_node_only_is_told() {
+        let mut cards = [card("a", ""), card("b", ""), card("c", "")];
+        cards[1].env.clear();
+        cards[2].env.clear();
+        let words = uneven_environment(&cards).join("\n");
+        assert_eq!(words, "NCCL_IB_HCA differs: rank 0 (host a) has it 'mlx5', the others unset");
+    }
+}

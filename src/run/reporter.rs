@@ -1,0 +1,267 @@
+//! Rank 0's account of a run: rows to the outputs, totals and the critical rank to the footer.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::SharedSink;
+use super::limits::Bounds;
+use super::sweep::{Gathered, Range};
+use crate::aggregate::{Average, Cell, Check, How, Mode, Observer, Row, Totals, cell};
+use crate::backend::Kind;
+use crate::cli::Cli;
+use crate::collective::{Case, Collective, Traffic};
+use crate::error::{Error, Exit, Result};
+use crate::measure::{Checked, Mismatch, Target};
+use crate::plan::Series;
+use crate::report::record::{Culprit, Event, Plan};
+use crate::report::sink::Level;
+use crate::report::{Outcome, Paths, Preamble, Sink};
+use crate::session::watch::{Failure, Sink as OnFailure};
+use crate::vocab::Placement;
+
+/// Local time as nccl-tests writes it.
+pub(super) fn local_time() -> String {
+    jiff::ZonedDateTime::now().strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+/// What the watchdog does with a failure: the report goes to stderr and the record, and every finished row stays.
+pub(super) fn emergency(sink: &SharedSink) -> OnFailure {
+    let sink = Arc::clone(sink);
+    Arc::new(move |failure: &Failure| {
+        let text = failure.lines.join("\n");
+        let culprit = |culprit: &crate::session::watch::Culprit| Culprit {
+            rank: culprit.rank,
+            host: culprit.host.clone(),
+            pid: culprit.pid,
+            device: culprit.device.clone(),
+            state: culprit.state.clone(),
+        };
+        let event = Event::Failed {
+            exit_code: failure.exit.code(),
+            phase: failure.phase.words().to_owned(),
+            size_bytes: failure.bytes,
+            iteration: failure.iteration,
+            cause: failure.cause.clone(),
+            culprits: failure.culprits.iter().map(culprit).collect(),
+            end_time: local_time(),
+        };
+        sink.get().cloned().unwrap_or_else(Sink::silent).emergency(&text, &event);
+    })
+}
+
+/// Rank 0's.
+pub(super) struct Reporter {
+    sink: Sink,
+    observer: Observer,
+    totals: Totals,
+    how: Recipe,
+    preamble: Preamble,
+    checks_in_place: bool,
+    told: HashSet<String>,
+}
+
+/// How cells are made, from the command line.
+struct Recipe {
+    average: Average,
+    cputime: bool,
+    per_iteration: bool,
+    skip: usize,
+    processes: Vec<u32>,
+}
+
+impl Reporter {
+    /// Makes the files, and prints what is known before the first row.
+    pub(super) fn open(
+        cli: &Cli,
+        preamble: &Preamble,
+        collective: &dyn Collective,
+        shared: &SharedSink,
+    ) -> Result<Self> {
+        let sink = Sink::open(&Paths { json: cli.json.clone(), record: cli.record.clone() })?;
+        // The first to come is the only one: a run opens its outputs once.
+        let _ = shared.set(sink.clone());
+        sink.start(preamble);
+        let traits = collective.traits();
+        let mode = Mode {
+            ranks: preamble.sites.len() as u32,
+            blocking: preamble.config.blocking,
+            synchronising: traits.synchronising,
+        };
+        Ok(Self {
+            sink,
+            observer: Observer::new(mode),
+            totals: Totals::default(),
+            how: Recipe {
+                average: preamble.config.average,
+                cputime: cli.cputime == 1,
+                per_iteration: cli.per_iteration == 1,
+                skip: preamble.config.skip as usize,
+                processes: preamble.sites.iter().map(|site| site.process).collect(),
+            },
+            preamble: preamble.clone(),
+            checks_in_place: traits.checks_in_place,
+            told: HashSet::new(),
+        })
+    }
+
+    /// The plan, the cut of the sizes, the header.
+    pub(super) fn begin(&self, series: &[Series], bounds: &Bounds, cli: &Cli) {
+        let range = Range { min_bytes: bounds.min_bytes, max_bytes: bounds.max_bytes };
+        let mut plan = Plan {
+            sizes_bytes: range.sizes(cli).collect(),
+            reduced_max_bytes: bounds.reduced.then_some(bounds.max_bytes),
+            ..Plan::default()
+        };
+        for one in series {
+            push_new(&mut plan.dtypes, one.dtype);
+            push_new(&mut plan.redops, label(one));
+            push_new(&mut plan.roots, root(one));
+        }
+        self.sink.event(&Event::Plan(plan));
+        for fault in &cli.inject {
+            self.sink.note(Level::Warning, &format!("a fault is injected on purpose: {fault}; this is no measurement"));
+        }
+        if bounds.reduced {
+            self.sink.reduced(bounds.max_bytes);
+            self.sink.note(Level::Warning, &format!("-e {} is cut to what memory holds: {}", cli.max_bytes, bounds.formula));
+        }
+        if self.preamble.backend == Kind::Sim {
+            self.sink.say(Level::Warning, "these times are a simulation's, not a measurement");
+        }
+        self.sink.header();
+    }
+
+    /// A type and reduction that cannot be run here.
+    pub(super) fn waived(&self, series: &Series, reason: &str) {
+        self.sink.waived(series.dtype, &label(series), reason);
+    }
+
+    /// A finished row.
+    pub(super) fn row(
+        &mut self,
+        series: &Series,
+        target: &Target,
+        case: &Case,
+        traffic: Traffic,
+        (cycle, iterations): (u64, u64),
+        gathered: Vec<Gathered>,
+    ) {
+        let mut cells = Vec::with_capacity(gathered.len());
+        for Gathered { placement, samples, checked } in gathered {
+            let made = cell(placement, samples, traffic, self.how(), self.check(placement, &checked));
+            cells.push(Cell { coverage: checked.coverage.filter(|coverage| *coverage < 1.0), ..made });
+            self.tell(series, target, placement, &checked);
+        }
+        let row = Row {
+            requested_bytes: target.bytes,
+            size_bytes: case.layout.span() * case.dtype.bytes(),
+            count: case.layout.count,
+            dtype: series.dtype,
+            redop: label(series),
+            root: root(series),
+            cycle,
+            iterations,
+            timestamp: local_time(),
+            cells,
+        };
+        self.observer.push(&row);
+        self.totals.push(&row);
+        self.sink.row(&row);
+    }
+
+    fn how(&self) -> How<'_> {
+        let Recipe { average, cputime, per_iteration, skip, processes } = &self.how;
+        How {
+            average: *average,
+            cputime: *cputime,
+            per_iteration: *per_iteration,
+            skip: *skip,
+            processes,
+        }
+    }
+
+    fn check(&self, placement: Placement, checked: &Checked) -> Check {
+        match (checked.blind, checked.wrong) {
+            (Some(reason), _) => Check::Blind(reason.to_owned()),
+            (None, Some(_)) => Check::Counted,
+            (None, None) if placement == Placement::InPlace && !self.checks_in_place => Check::Undefined,
+            (None, None) => Check::NotChecked,
+        }
+    }
+
+    /// Wrong data in words, and what the check cannot see.
+    fn tell(&mut self, series: &Series, target: &Target, placement: Placement, checked: &Checked) {
+        let place = match placement {
+            Placement::OutOfPlace => "out of place",
+            Placement::InPlace => "in place",
+        };
+        let what = format!("{} {}", series.dtype, label(series));
+        for mismatch in checked.mismatches.iter().take(16) {
+            let text = format!("wrong data at size {} {what} {place}: {}", target.bytes, self.words(mismatch));
+            self.sink.finding("wrong_data", &[mismatch.rank], &text);
+        }
+        if checked.mismatches.len() > 16 {
+            let ranks: Vec<u32> = checked.mismatches.iter().map(|mismatch| mismatch.rank).collect();
+            let text = format!("wrong data at {} ranks in all; the first 16 are listed", ranks.len());
+            self.sink.finding("wrong_data", &ranks, &text);
+        }
+        let remark = match (checked.blind, checked.weak) {
+            (Some(reason), _) => format!("{what} is measured but not checked (#wrong N/A): {reason}"),
+            (None, Some(reason)) => format!("the check of {what} is weak: {reason}"),
+            (None, None) => return,
+        };
+        if self.told.insert(remark.clone()) {
+            self.sink.note(Level::Info, &remark);
+        }
+    }
+
+    fn words(&self, mismatch: &Mismatch) -> String {
+        let site = self.preamble.sites.iter().find(|site| site.rank == mismatch.rank);
+        let place = site.map_or_else(String::new, |site| match site.device.compute_capability {
+            0 => format!(" ({}, pid {})", site.host, site.pid),
+            _ => format!(" ({}, GPU {} [{}])", site.host, site.device.index, site.device.bus_id),
+        });
+        format!(
+            "rank {}{place} has {} wrong elements from {} to {}; the first must be 0x{:x} and is 0x{:x}: {}",
+            mismatch.rank, mismatch.wrong, mismatch.first, mismatch.last, mismatch.expected, mismatch.got, mismatch.cause
+        )
+    }
+
+    /// The footer; the run's exit code.
+    pub(super) fn finish(self, min_busbw_gbps: Option<f64>, library_error: String) -> Result<Exit> {
+        let outcome = Outcome {
+            out_of_bounds: self.totals.out_of_bounds(),
+            wrong_elements: self.totals.wrong_elements(),
+            average_busbw_gbps: self.totals.average_busbw_gbps(),
+            min_busbw_gbps,
+            critical: self.observer.verdict(),
+            memory: None,
+            library_error,
+            end_time: local_time(),
+        };
+        let exit = outcome.exit();
+        // An output that failed was reported when it did; what was measured is in the others.
+        match self.sink.finish(&outcome, exit.code()) {
+            Ok(()) => Ok(exit),
+            Err(Error::File { .. }) if exit == Exit::Success => Ok(Exit::Setup),
+            Err(Error::File { .. }) => Ok(exit),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The redop column.
+fn label(series: &Series) -> String {
+    series.op.map_or("none", crate::vocab::RedOp::name).to_owned()
+}
+
+/// The root column.
+fn root(series: &Series) -> i64 {
+    series.root.map_or(-1, i64::from)
+}
+
+fn push_new<T: PartialEq>(list: &mut Vec<T>, item: T) {
+    if !list.contains(&item) {
+        list.push(item);
+    }
+}

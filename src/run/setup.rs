@@ -1,0 +1,291 @@
+//! What a run needs before it can measure: the collective, the launcher's word, the GPU, the backend, the sites.
+
+use crate::aggregate::Average;
+use crate::backend::sim::{Law, Sim};
+use crate::backend::{Backend, Device, Kind, Library};
+use crate::cli::Cli;
+use crate::cli::env::{Environment, shaping};
+use crate::collective::{ALL, Collective, Traits};
+use crate::error::{Error, Result};
+use crate::report::{Config, Preamble, Site};
+use crate::session::Control;
+use crate::session::launcher::Launch;
+use crate::session::watch::Who;
+use super::agreement::{Card, together};
+use super::world::World;
+
+/// The GPU of this process, opened before MPI; without the `nccl` feature there is none.
+#[cfg(feature = "nccl")]
+pub(super) type Gpu = crate::backend::nccl::Early;
+#[cfg(not(feature = "nccl"))]
+pub(super) type Gpu = std::convert::Infallible;
+
+/// The collective of this binary.
+pub(super) fn collective(name: &str, environment: &Environment) -> Result<Box<dyn Collective>> {
+    let entry = ALL.iter().find(|entry| entry.name == name);
+    let entry = entry.ok_or_else(|| Error::Usage(format!("there is no collective '{name}'")))?;
+    Ok((entry.build)(environment.shares()?))
+}
+
+/// What the launcher says that cannot work, before anything starts.
+pub(super) fn refuse_launch(kind: Kind, launch: &Launch) -> Result<()> {
+    if kind == Kind::Sim {
+        return match launch.size {
+            Some(size) if size > 1 => Err(Error::Usage(
+                "--backend sim is one process; set its ranks with --sim-ranks and start it without a launcher".to_owned(),
+            )),
+            _ => Ok(()),
+        };
+    }
+    #[cfg(feature = "mpi")]
+    return launch.refuse_before_init(crate::session::mpi::FLAVOUR);
+    #[cfg(not(feature = "mpi"))]
+    match launch.size {
+        Some(size) if size > 1 => Err(Error::Setup(format!(
+            "{} started {size} processes, and this binary is built without MPI: build it with the feature 'mpi'",
+            launch.launcher.name()
+        ))),
+        _ if kind == Kind::Mpi => {
+            Err(Error::Setup("--backend mpi needs a build with the feature 'mpi'".to_owned()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses processes that were meant to be one job and are each alone.
+pub(super) fn refuse_singletons(launch: &Launch, world_size: u32) -> Result<()> {
+    #[cfg(feature = "mpi")]
+    {
+        use crate::session::mpi::{FLAVOUR, library_version};
+        launch.refuse_singletons(world_size, FLAVOUR, &library_version())
+    }
+    #[cfg(not(feature = "mpi"))]
+    {
+        let _ = (launch, world_size);
+        Ok(())
+    }
+}
+
+/// This process, as reports name it.
+pub(super) fn who(launch: &Launch) -> Who {
+    Who {
+        rank: launch.rank.unwrap_or(0),
+        host: short_host(),
+        pid: std::process::id(),
+        device: String::new(),
+    }
+}
+
+/// The host's name up to its first dot, as nccl-tests shows it.
+fn short_host() -> String {
+    let full = hostname::get().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    full.split('.').next().unwrap_or_default().to_owned()
+}
+
+/// Chooses and opens this process's GPU.
+#[cfg(feature = "nccl")]
+pub(super) fn open_gpu(local_rank: u32) -> Result<Gpu> {
+    let request = crate::backend::nccl::Request::new(local_rank, 1, |name| std::env::var(name).ok())?;
+    Gpu::open(&request)
+}
+
+/// Chooses and opens this process's GPU.
+#[cfg(not(feature = "nccl"))]
+pub(super) fn open_gpu(_local_rank: u32) -> Result<Gpu> {
+    Err(Error::Setup("--backend nccl needs a build with the feature 'nccl'; --backend mpi measures host memory".to_owned()))
+}
+
+/// A backend before its ranks are connected.
+pub(super) enum Unconnected {
+    /// GPUs are open.
+    #[cfg(feature = "nccl")]
+    Gpu(Box<Gpu>),
+    /// Nothing to connect.
+    Ready(Box<dyn Backend>),
+}
+
+/// Makes the backend as far as this process can alone; all succeed, or all leave.
+pub(super) fn backend(cli: &Cli, world: &World, gpu: Option<Result<Gpu>>, host: &str) -> Result<Unconnected> {
+    let control = world.control();
+    match cli.backend {
+        Kind::Sim => {
+            let law = Law::new(cli.sim_ranks as u32, cli.sim_seed);
+            Ok(Unconnected::Ready(Box::new(Sim::new(law, &cli.inject))))
+        }
+        Kind::Mpi => ready_mpi(world, host),
+        Kind::Nccl => {
+            let opened = gpu.unwrap_or_else(|| open_gpu(world.local().0));
+            nccl(control, host, opened)
+        }
+    }
+}
+
+#[cfg(feature = "nccl")]
+fn nccl(control: &dyn Control, host: &str, opened: Result<Gpu>) -> Result<Unconnected> {
+    Ok(Unconnected::Gpu(Box::new(together(control, host, opened)?)))
+}
+
+#[cfg(not(feature = "nccl"))]
+fn nccl(control: &dyn Control, host: &str, opened: Result<Gpu>) -> Result<Unconnected> {
+    together(control, host, opened).map(|never| match never {})
+}
+
+#[cfg(feature = "mpi")]
+fn ready_mpi(world: &World, host: &str) -> Result<Unconnected> {
+    match world {
+        World::Mpi(mpi) => {
+            let made = crate::backend::mpi::MpiHost::new(mpi);
+            let made = together(world.control(), host, made)?;
+            Ok(Unconnected::Ready(Box::new(made)))
+        }
+        World::Solo(_) => Err(Error::Setup("--backend mpi needs MPI".to_owned())),
+    }
+}
+
+#[cfg(not(feature = "mpi"))]
+fn ready_mpi(_world: &World, _host: &str) -> Result<Unconnected> {
+    Err(Error::Setup("--backend mpi needs a build with the feature 'mpi'".to_owned()))
+}
+
+impl Unconnected {
+    /// Local ranks that it drives.
+    pub(super) fn locals(&self) -> u32 {
+        match self {
+            #[cfg(feature = "nccl")]
+            Self::Gpu(early) => early.locals(),
+            Self::Ready(backend) => backend.locals(),
+        }
+    }
+
+    pub(super) fn library(&self) -> Library {
+        match self {
+            #[cfg(feature = "nccl")]
+            Self::Gpu(early) => early.library(),
+            Self::Ready(backend) => backend.library(),
+        }
+    }
+
+    fn devices(&self) -> Vec<Device> {
+        match self {
+            #[cfg(feature = "nccl")]
+            Self::Gpu(early) => early.devices(),
+            Self::Ready(backend) => backend.devices(),
+        }
+    }
+
+    /// Makes the communicator. A failure here is this process's own: others may hang in it.
+    pub(super) fn connect(self, control: &dyn Control, traits: Traits) -> Result<Box<dyn Backend>> {
+        match self {
+            #[cfg(feature = "nccl")]
+            Self::Gpu(early) => {
+                let id = if control.rank() == 0 { early.unique_id()?.to_vec() } else { Vec::new() };
+                let id = control.broadcast(id)?;
+                let locals = early.locals();
+                let (first, ranks) = (control.rank() * locals, control.size() * locals);
+                let options = crate::backend::nccl::Options::for_collective(traits);
+                Ok(Box::new(early.connect(&id, first, ranks, &options)?))
+            }
+            Self::Ready(backend) => {
+                let _ = (control, traits);
+                Ok(backend)
+            }
+        }
+    }
+}
+
+/// What this process shows the others.
+pub(super) fn card(host: &str, library: &Library, environment: &Environment, collective: &dyn Collective) -> Card {
+    let _ = collective;
+    Card {
+        host: host.to_owned(),
+        args: std::env::args().skip(1).collect(),
+        build: build(),
+        library: format!("{} {}", library.name, library.version),
+        inputs: format!("{environment:?} {:?}", environment.shares().ok()),
+        env: shaping(std::env::vars()),
+    }
+}
+
+/// Version and build: two binaries of one version that differ have different lengths or linker ids.
+fn build() -> String {
+    let head = std::fs::File::open("/proc/self/exe").and_then(|file| {
+        let mut bytes = vec![0; 4096];
+        let read = std::io::Read::read(&mut &file, &mut bytes)?;
+        bytes.truncate(read);
+        Ok((file.metadata()?.len(), bytes))
+    });
+    let (length, bytes) = head.unwrap_or_default();
+    // FNV-1a: short, and stable between compilers, unlike the standard library's hasher.
+    let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{}+{length:x}.{hash:016x}", env!("CARGO_PKG_VERSION"))
+}
+
+/// Everything that is known before the first row; the sites on rank 0 only.
+pub(super) fn preamble(cli: &Cli, world: &World, backend: &Unconnected, who: &Who) -> Result<Preamble> {
+    let control = world.control();
+    let locals = backend.locals();
+    let mine: Vec<Site> = (0..)
+        .zip(backend.devices())
+        .map(|(local, device)| Site {
+            rank: control.rank() * locals + local,
+            process: control.rank(),
+            group: 0,
+            pid: who.pid,
+            host: who.host.clone(),
+            local_rank: world.local().0,
+            device,
+        })
+        .collect();
+    let all = control.gather(&serde_json::to_vec(&mine).unwrap_or_default())?.unwrap_or_default();
+    let sites = all.iter().flat_map(|bytes| serde_json::from_slice::<Vec<Site>>(bytes).unwrap_or_default()).collect();
+    let args: Vec<String> = std::env::args().collect();
+    Ok(Preamble {
+        program: program(&args),
+        args,
+        env: shaping(std::env::vars()),
+        start_time: super::reporter::local_time(),
+        backend: cli.backend,
+        library: backend.library(),
+        version: build(),
+        config: config(cli),
+        sites,
+    })
+}
+
+/// The binary's name, without its folder.
+fn program(args: &[String]) -> String {
+    let path = args.first().map_or("", String::as_str);
+    path.rsplit('/').next().unwrap_or_default().to_owned()
+}
+
+fn config(cli: &Cli) -> Config {
+    Config {
+        threads: cli.threads as u32,
+        gpus: cli.gpus as u32,
+        min_bytes: cli.min_bytes,
+        max_bytes: cli.max_bytes,
+        step_factor: cli.step_factor,
+        step_bytes: cli.step_bytes,
+        warmup: cli.warmup,
+        iterations: cli.iterations,
+        aggregated: cli.aggregated,
+        checks: cli.checks,
+        graph: cli.graph,
+        unalign: cli.unalign,
+        blocking: cli.blocking as u8,
+        per_iteration: cli.per_iteration == 1,
+        skip: cli.skip as u64,
+        parallel_init: cli.parallel_init == 1,
+        cputime: cli.cputime == 1,
+        timestamps: cli.timestamps == 1,
+        average: match cli.average {
+            0 => Average::Rank0,
+            1 => Average::Avg,
+            2 => Average::Min,
+            _ => Average::Max,
+        },
+        cycles: cli.cycles,
+    }
+}

@@ -1,0 +1,122 @@
+//! The sweep: every type, reduction and root; every cycle; every size; both placements.
+
+use std::collections::HashSet;
+
+use super::reporter::Reporter;
+use crate::aggregate::RankSample;
+use crate::cli::Cli;
+use crate::collective::Case;
+use crate::error::{Error, Result};
+use crate::measure::{Bench, Checked, Mismatch, Target};
+use crate::plan::{Series, Sizes};
+use crate::session::watch::Phase;
+use crate::vocab::Placement;
+
+/// Sizes of the sweep, after the cut.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Range {
+    pub(super) min_bytes: u64,
+    pub(super) max_bytes: u64,
+}
+
+impl Range {
+    pub(super) fn sizes(self, cli: &Cli) -> Sizes {
+        Sizes::new(self.min_bytes, self.max_bytes, cli.step_factor, cli.step_bytes)
+    }
+}
+
+/// One placement of all ranks, as rank 0 has it.
+#[derive(Debug)]
+pub(super) struct Gathered {
+    pub(super) placement: Placement,
+    pub(super) samples: Vec<RankSample>,
+    pub(super) checked: Checked,
+}
+
+/// Measures everything; `reporter` is rank 0's.
+pub(super) fn sweep(
+    bench: &mut Bench<'_>,
+    cli: &Cli,
+    all: &[Series],
+    range: Range,
+    reporter: &mut Option<Reporter>,
+) -> Result<()> {
+    let reduces = bench.collective.traits().reduces;
+    for series in all {
+        let op = series.op.filter(|_| reduces);
+        if let Some(reason) = bench.backend.refuses(series.dtype, op) {
+            if !series.from_all {
+                return Err(Error::Unsupported(reason));
+            }
+            if let Some(reporter) = reporter {
+                reporter.waived(series, &reason);
+            }
+            continue;
+        }
+        let mut warmed = HashSet::new();
+        let mut cycle = 0;
+        while cli.cycles == 0 || cycle < cli.cycles {
+            for bytes in range.sizes(cli) {
+                let target = Target {
+                    bytes,
+                    dtype: series.dtype,
+                    op,
+                    root: series.root.unwrap_or(0),
+                    warmed: !warmed.insert(bytes),
+                };
+                row(bench, series, &target, cycle, reporter)?;
+            }
+            cycle += 1;
+        }
+    }
+    Ok(())
+}
+
+fn row(
+    bench: &mut Bench<'_>,
+    series: &Series,
+    target: &Target,
+    cycle: u64,
+    reporter: &mut Option<Reporter>,
+) -> Result<()> {
+    let mut cells = Vec::with_capacity(2);
+    let mut case: Option<Case> = None;
+    for placement in Placement::BOTH {
+        let (samples, checked) = bench.placement(target, placement)?;
+        bench.progress.enter(Phase::Collect, bench.settings.deadlines.later(std::time::Duration::ZERO));
+        if let Some(gathered) = gather(bench, placement, samples, checked)? {
+            cells.push(gathered);
+        }
+        if reporter.is_some() && case.is_none() {
+            case = bench.cases(target, placement)?.into_iter().next();
+        }
+    }
+    if let (Some(reporter), Some(case)) = (reporter, case) {
+        let traffic = bench.collective.traffic(&case);
+        reporter.row(series, target, &case, traffic, (cycle, bench.settings.iterations), cells);
+    }
+    Ok(())
+}
+
+/// Brings all ranks' samples and mismatches to rank 0.
+fn gather(
+    bench: &Bench<'_>,
+    placement: Placement,
+    mut samples: Vec<RankSample>,
+    mut checked: Checked,
+) -> Result<Option<Gathered>> {
+    for (sample, tally) in samples.iter_mut().zip(&checked.tallies) {
+        sample.tally = Some(*tally);
+    }
+    let mine = serde_json::to_vec(&(samples, std::mem::take(&mut checked.mismatches))).unwrap_or_default();
+    let Some(all) = bench.control.gather(&mine)? else { return Ok(None) };
+    let mut samples = Vec::new();
+    for bytes in &all {
+        let (theirs, bad): (Vec<RankSample>, Vec<Mismatch>) = serde_json::from_slice(bytes)
+            .map_err(|error| Error::Setup(format!("a rank's samples cannot be read: {error}")))?;
+        samples.extend(theirs);
+        checked.mismatches.extend(bad);
+    }
+    samples.sort_by_key(|sample| sample.rank);
+    Ok(Some(Gathered { placement, samples, checked }))
+}

@@ -1,0 +1,269 @@
+//! Real launches over the MPI library under test, 2 to 4 ranks: results, faults, exit codes.
+//! Run by `ci/test.sh openmpi` and `ci/test.sh mpich`; needs a build with the feature `mpi`.
+#![cfg(feature = "mpi")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
+
+mod common;
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use common::{Mpi, Run, binary, finish, pids, record, signal, wait};
+
+const COLLECTIVES: [&str; 11] = [
+    "all_gather",
+    "all_reduce",
+    "alltoall",
+    "alltoallv",
+    "broadcast",
+    "gather",
+    "hypercube",
+    "reduce",
+    "reduce_scatter",
+    "scatter",
+    "sendrecv",
+];
+
+/// Columns of `#wrong` in the 13 fields of a row.
+const WRONG: [usize; 2] = [8, 12];
+
+fn run(ranks: u32, name: &str, args: &str) -> Run {
+    let mpi = Mpi::under_test();
+    let mut command = mpi.launcher(ranks);
+    command.arg(binary(name)).args(["--backend", "mpi"]).args(args.split_whitespace());
+    let run = finish(&mut command, Duration::from_secs(150));
+    if run.code == Some(0) {
+        assert!(run.stdout.contains(mpi.library()), "another MPI library than {mpi:?}: {}", run.stdout);
+    }
+    run
+}
+
+/// All rows of all sizes are there and right.
+fn right(run: &Run, what: &str, rows: usize) {
+    assert_eq!(run.code, Some(0), "{what}: {}{}", run.stdout, run.stderr);
+    let found = run.rows();
+    assert_eq!(found.len(), rows, "{what}: {}", run.stdout);
+    for row in &found {
+        assert_eq!(row.len(), 13, "{what}: {row:?}");
+        assert_eq!(row[WRONG[0]], "0", "{what}: {row:?}");
+        assert!(["0", "N/A"].contains(&row[WRONG[1]].as_str()), "{what}: {row:?}");
+    }
+    assert!(run.stdout.contains("# Out of bounds values : 0 OK\n"), "{what}");
+}
+
+fn all_collectives(ranks: u32, args: &str, rows: usize) {
+    for name in COLLECTIVES {
+        let what = format!("{name} over {ranks} ranks {args}");
+        let run = run(ranks, name, args);
+        if name == "hypercube" && !ranks.is_power_of_two() {
+            assert_eq!(run.code, Some(5), "{what}");
+            let reason = format!("needs a power of two of ranks and got {ranks}");
+            assert_eq!(run.stderr.matches(&reason).count(), 1, "said once: {}", run.stderr);
+            assert!(!run.stdout.contains("nan"), "{what}");
+            continue;
+        }
+        right(&run, &what, rows);
+    }
+}
+
+#[test]
+fn every_collective_is_right_over_2_ranks() {
+    all_collectives(2, "-b 8 -e 4M -f 2 -c 1", 20);
+}
+
+#[test]
+fn every_collective_is_right_over_3_ranks() {
+    all_collectives(3, "-b 8 -e 4M -f 2 -c 1 -n 3", 20);
+}
+
+#[test]
+fn every_collective_is_right_over_4_ranks() {
+    all_collectives(4, "-b 8 -e 4M -f 2 -c 1 -n 3", 20);
+}
+
+#[test]
+fn every_type_and_reduction_that_mpi_has_is_right() {
+    for name in ["all_reduce", "reduce", "reduce_scatter"] {
+        // 8 types with 4 reductions each; halves, bfloat16 and fp8 are waived, as are avg and mulsum.
+        let run = run(3, name, "-b 1000 -e 100K -f 100 -c 2 -n 2 -d all -o all");
+        right(&run, name, 8 * 4 * 2);
+        assert!(run.stderr.contains("half sum is not run here"), "{}", run.stderr);
+    }
+    for name in ["broadcast", "alltoall", "sendrecv"] {
+        let run = run(3, name, "-b 1000 -e 100K -f 100 -c 2 -n 2 -d all -r -1");
+        right(&run, name, 12 * 2 * if name == "broadcast" { 3 } else { 1 });
+    }
+    for dtype in ["int8", "uint8", "double"] {
+        all_collectives(2, &format!("-b 8 -e 1M -f 8 -c 1 -n 2 -d {dtype}"), 6);
+    }
+}
+
+#[test]
+fn what_mpi_lacks_is_a_usage_error_when_named() {
+    for args in ["-o avg", "-o mulsum", "-d half", "-d bfloat16 -o prod", "-d f8e4m3"] {
+        let run = run(2, "all_reduce", args);
+        assert!(matches!(run.code, Some(1 | 5)), "{args}: {:?} {}", run.code, run.stderr);
+        assert!(run.stderr.contains("MPI has no"), "{args}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn every_mode_runs() {
+    for args in ["-z 1", "-z 2", "-z 3", "-I 1", "-z 1 -I 1", "-z 3 -I 1 -K 2", "-m 3", "-N 3", "-C 1", "-S 1", "-a 0", "-a 3", "-u 1", "-c 0"] {
+        let run = run(2, "all_reduce", &format!("-b 64 -e 4K -f 8 -n 5 {args}"));
+        assert_eq!(run.code, Some(0), "{args}: {}", run.stderr);
+        assert!(!run.rows().is_empty(), "{args}");
+    }
+}
+
+#[test]
+fn ranks_with_other_arguments_are_named() {
+    let mpi = Mpi::under_test();
+    let mut command = mpi.launcher(2);
+    let program = binary("all_reduce");
+    command.args([&program, "--backend", "mpi", "-b", "8", "-e", "8", ":", "-np", "1", &program]);
+    command.args(["--backend", "mpi", "-b", "4", "-e", "8"]);
+    let run = finish(&mut command, Duration::from_secs(60));
+    assert_eq!(run.code, Some(6), "{}", run.stderr);
+    assert!(run.stderr.contains("arguments differ: rank 2 (host "), "{}", run.stderr);
+    assert!(run.rows().is_empty());
+}
+
+#[test]
+fn outputs_that_cannot_be_written_end_the_run_before_it_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("missing/file.json").display().to_string();
+    let directory = folder.path().display().to_string();
+    for target in [directory.as_str(), missing.as_str(), "/dev/full"] {
+        for flag in ["-J", "--record"] {
+            let run = run(2, "all_reduce", &format!("-b 8 -e 8 {flag} {target}"));
+            assert_eq!(run.code, Some(6), "{flag} {target}: {}{}", run.stdout, run.stderr);
+            assert!(run.stderr.contains(target), "{flag} {target}: {}", run.stderr);
+        }
+    }
+}
+
+#[test]
+fn sizes_beyond_memory_or_counts_are_said_with_what_fits() {
+    let strict = run(2, "all_reduce", "-b 8 -e 64G -f 1024 --strict-size");
+    assert_eq!(strict.code, Some(5), "{}", strict.stderr);
+    assert!(strict.stderr.contains("does not fit") && strict.stderr.contains("use -e "), "{}", strict.stderr);
+    let cut = run(2, "all_reduce", "-b 64 -e 64G -f 1000000000 -n 1 -c 0");
+    assert_eq!(cut.code, Some(0), "{}", cut.stderr);
+    assert!(cut.stdout.contains("#\n# Reducing maxBytes to "), "{}", cut.stdout);
+    assert!(cut.stderr.contains(" free - ") && cut.stderr.contains("2 buffers = "), "{}", cut.stderr);
+}
+
+/// A run that goes on until something happens to it.
+struct Endless {
+    child: std::process::Child,
+    start: Instant,
+    record: std::path::PathBuf,
+    json: std::path::PathBuf,
+}
+
+fn endless(folder: &Path, ranks: u32, args: &str) -> Endless {
+    let (record, json) = (folder.join("record.jsonl"), folder.join("result.json"));
+    let mut command = Mpi::under_test().launcher(ranks);
+    command.arg(binary("all_reduce")).args(["--backend", "mpi", "-N", "0", "-n", "5", "-b", "1K", "-e", "64K", "-f", "8"]);
+    command.args(args.split_whitespace()).arg("--record").arg(&record).arg("-J").arg(&json);
+    let start = Instant::now();
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    Endless { child, start, record, json }
+}
+
+impl Endless {
+    /// Waits until the record has rows, so that the sweep runs.
+    fn has_rows(&self) {
+        while record_rows(&self.record) < 3 {
+            assert!(self.start.elapsed() < Duration::from_secs(40), "no rows after 40 s");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+fn record_rows(path: &Path) -> usize {
+    std::fs::read_to_string(path).map_or(0, |text| text.matches("{\"event\":\"row\"").count())
+}
+
+/// Nothing that was measured is lost: the JSON parses and has every row of the record but perhaps the last.
+fn nothing_lost(record_path: &Path, json_path: &Path) {
+    let events = record(record_path);
+    let rows = events.iter().filter(|event| event["event"] == "row").count();
+    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(json_path).unwrap()).unwrap();
+    let results = json["results"].as_array().unwrap().len();
+    assert!(rows >= 3 && results + 1 >= rows && results <= rows, "{rows} rows in the record, {results} in the JSON");
+}
+
+#[test]
+fn a_killed_rank_is_named_and_nothing_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let job = endless(folder.path(), 4, "");
+    let pids = pids(&job.record);
+    job.has_rows();
+    signal(pids[2], "KILL");
+    let (record_path, json_path) = (job.record.clone(), job.json.clone());
+    let run = wait(job.child, job.start, Duration::from_secs(90));
+    assert_ne!(run.code, Some(0));
+    nothing_lost(&record_path, &json_path);
+    let named = format!("rank 2 (host ");
+    let by_launcher = run.stderr.contains(&pids[2].to_string()) || run.stdout.contains(&pids[2].to_string());
+    assert!(run.stderr.contains(&named) || by_launcher, "nobody named rank 2: {}{}", run.stdout, run.stderr);
+}
+
+#[test]
+fn a_stopped_rank_is_named_at_the_deadline() {
+    let folder = tempfile::tempdir().unwrap();
+    let job = endless(folder.path(), 4, "-T 5");
+    let pids = pids(&job.record);
+    job.has_rows();
+    signal(pids[1], "STOP");
+    let (record_path, json_path) = (job.record.clone(), job.json.clone());
+    let run = wait(job.child, job.start, Duration::from_secs(90));
+    assert_eq!(run.code, Some(4), "{}", run.stderr);
+    assert!(run.stderr.contains("rank 1 (host "), "{}", run.stderr);
+    nothing_lost(&record_path, &json_path);
+    let last = record(&record_path).pop().unwrap();
+    assert_eq!((last["event"].as_str(), last["exit_code"].as_u64()), (Some("failed"), Some(4)));
+    assert_eq!(last["culprits"][0]["rank"], 1, "{last}");
+}
+
+#[test]
+fn a_rank_stopped_before_the_communicator_is_named() {
+    for (fault, named) in [("stop:2:init", "rank 2 (host "), ("hang:1:init", "rank 1 (host ")] {
+        let run = run(3, "all_reduce", &format!("-b 8 -e 8 --timeout-init 5 --inject {fault}"));
+        assert_eq!(run.code, Some(4), "{fault}: {}", run.stderr);
+        assert!(run.stderr.contains(named), "{fault}: {}", run.stderr);
+        assert!(run.took < Duration::from_secs(40), "{fault}: {:?}", run.took);
+    }
+}
+
+#[test]
+fn a_rank_that_hangs_in_the_sweep_is_named() {
+    let run = run(3, "all_gather", "-b 8 -e 1K -f 8 -T 4 --inject hang:2:3");
+    assert_eq!(run.code, Some(4), "{}", run.stderr);
+    assert!(run.stderr.contains("rank 2 (host "), "{}", run.stderr);
+}
+
+#[test]
+fn a_launcher_of_another_mpi_is_refused() {
+    let mut command = match Mpi::under_test() {
+        Mpi::Open => Mpi::Mpich.launcher(2),
+        Mpi::Mpich => Mpi::Open.launcher(2),
+    };
+    command.arg(binary("all_reduce")).args(["--backend", "mpi", "-b", "8", "-e", "8"]);
+    let run = finish(&mut command, Duration::from_secs(60));
+    assert_eq!(run.code, Some(6), "{}{}", run.stdout, run.stderr);
+    assert!(run.stderr.contains("each of them is alone"), "{}", run.stderr);
+    assert!(run.rows().is_empty());
+}
+
+#[test]
+fn without_a_gpu_the_error_names_the_way() {
+    let mut command = Mpi::under_test().launcher(2);
+    command.arg(binary("all_reduce"));
+    let run = finish(&mut command, Duration::from_secs(60));
+    assert!(matches!(run.code, Some(5 | 6)), "{:?} {}", run.code, run.stderr);
+    assert!(run.stderr.contains("--backend mpi"), "{}", run.stderr);
+}

@@ -20,10 +20,11 @@ for round in $(seq "$repeats"); do
     once env "MPICC=mpicc.$mpi" "CARGO_TARGET_DIR=target-$mpi" "CRITRANK_MPI=$mpi" \
       cargo nextest run --locked --no-fail-fast --test multirank
     once ci/cluster.sh up 4
+    once ci/cluster.sh slurm
     once env "MPICC=mpicc.$mpi" "CARGO_TARGET_DIR=target-$mpi" "CRITRANK_MPI=$mpi" \
       cargo nextest run --locked --no-fail-fast --test cluster
   done
 done
 ci/cluster.sh down
-echo "$failed of $((1 + repeats * 6)) runs failed"
+echo "$failed of $((1 + repeats * 8)) runs failed"
 [ "$failed" = 0 ]

@@ -84,6 +84,7 @@ stage_openmpi() { ranks openmpi multirank; }
 stage_mpich() { ranks mpich multirank; }
 stage_cluster() {
   check ci/cluster.sh up 4
+  check ci/cluster.sh slurm
   ranks openmpi cluster
   ranks mpich cluster
 }

@@ -123,10 +123,10 @@ start_ranks() {
   head -n 1 "$RECORD" | grep -E '"event"[[:space:]]*:[[:space:]]*"start"' | sed -E 's/"rank"[[:space:]]*:/\n&/g' | tail -n +2
 }
 
-# read_death LAUNCHER-CODE: who died, by the launcher's own words; sets DEAD_RANK, DEAD_PID, DEAD_HOST, DEAD_HOW as far as they are said.
+# read_death LAUNCHER-CODE: who died, by the launcher's own words; sets DEAD_.. as far as they are said.
 read_death() {
   local line logs=("$RESULTS/stderr.log" "$RESULTS/stdout.log")
-  DEAD_RANK='' DEAD_PID='' DEAD_HOST='' DEAD_HOW=''
+  DEAD_RANK='' DEAD_PID='' DEAD_HOST='' DEAD_HOW='' DEAD_TOGETHER=''
   # Open MPI: ... process rank 2 with PID 0 on node node1 exited on signal 9 (Killed).
   line=$(cat "${logs[@]}" | tr '\n' ' ' | grep -aoE 'process rank [0-9]+ with PID [0-9]+ on node [^ ]+ +exited on +signal [0-9]+' | head -n 1) || true
   if [ -n "$line" ]; then
@@ -137,6 +137,8 @@ read_death() {
   line=$(cat "${logs[@]}" | grep -aE -m 1 'PID [0-9]+ RUNNING AT ') || true
   if [ -n "$line" ]; then
     read -r DEAD_PID DEAD_HOST < <(sed -E 's/.*PID ([0-9]+) RUNNING AT ([^ ]+).*/\1 \2/' <<< "$line")
+    # It ends a host's ranks together, by the same signal, and names any one of them.
+    DEAD_TOGETHER=1
     DEAD_RANK=$(sed -nE 's/.*RANK ([0-9]+) PID.*/\1/p' <<< "$line") # Intel MPI says it
     DEAD_HOW=$(cat "${logs[@]}" | grep -aoE -m 1 'KILLED BY SIGNAL: [0-9]+|\(signal [0-9]+\)|EXIT CODE: (9|6|11|15|134|137|139|143)$' \
       | head -n 1 | sed -E 's/[^0-9]*([0-9]+).*/signal \1/') || true
@@ -153,7 +155,7 @@ read_death() {
 
 # name_death: one line that names rank, host and pid. Several ranks may share a process.
 name_death() {
-  local found='' ranks host pid
+  local found='' ranks host pid others=''
   if [ -s "$RECORD" ]; then
     if [ -n "$DEAD_RANK" ]; then
       found=$(start_ranks | grep -E "^\"rank\"[[:space:]]*:[[:space:]]*${DEAD_RANK}([^0-9]|$)") || true
@@ -165,7 +167,11 @@ name_death() {
   fi
   ranks=$(while read -r line; do field rank <<< "$line"; done <<< "$found" | paste -sd,)
   host=$(field host <<< "$found") pid=$(field pid <<< "$found")
-  say "rank ${ranks:-${DEAD_RANK:-unknown}} died: host ${host:-${DEAD_HOST:-unknown}}, pid ${pid:-${DEAD_PID:-unknown}}${DEAD_HOW:+, $DEAD_HOW}"
+  if [ -n "$DEAD_TOGETHER" ] && [ -n "$host" ]; then
+    others=$(start_ranks | grep -E "\"host\"[[:space:]]*:[[:space:]]*\"$host\"" | while read -r line; do field rank <<< "$line"; done | paste -sd,)
+    if [ "$others" = "$ranks" ]; then others=''; else others="; Hydra ends the ranks of a host together, so the first may be any of $others"; fi
+  fi
+  say "rank ${ranks:-${DEAD_RANK:-unknown}} died: host ${host:-${DEAD_HOST:-unknown}}, pid ${pid:-${DEAD_PID:-unknown}}${DEAD_HOW:+, $DEAD_HOW}$others"
 }
 
 # job_code LAUNCHER-CODE: the exit code of the job. A launcher may put its own in front of the ranks', so the

@@ -36,6 +36,12 @@ fn run() -> Result<bool> {
     let mut backend = MpiHost::new(&world)?;
     backend.allocate(16 << 20, 2)?;
     let (mut cases, mut wrong, mut repetition) = (0, 0, 0);
+    if world.rank() == 0 {
+        let pairs = Dtype::ALL.into_iter().flat_map(|dtype| RedOp::ALL.map(|op| (dtype, op)));
+        for reason in pairs.filter_map(|(dtype, op)| backend.refuses(dtype, Some(op))) {
+            println!("refused: {reason}");
+        }
+    }
     for entry in &ALL {
         let collective = (entry.build)(Shares::default());
         if collective.refuses(world.size()).is_some() {
@@ -66,7 +72,8 @@ fn run() -> Result<bool> {
     // Long control messages, and of unequal lengths.
     let mine = vec![world.rank() as u8; 1000 * world.rank() as usize];
     let all = world.all_gather(&mine)?;
-    let right = all.iter().enumerate().all(|(rank, part)| *part == vec![rank as u8; 1000 * rank]);
+    let right = world.vote(u64::MAX - u64::from(world.rank()))? == u64::MAX
+        && all.iter().enumerate().all(|(rank, part)| *part == vec![rank as u8; 1000 * rank]);
     let memory = backend.memory()?;
     if world.rank() == 0 {
         println!(
@@ -91,7 +98,7 @@ fn one(
     let me = Member { rank: world.rank(), ranks: world.size() };
     let layout = collective.layout(bytes, setup.dtype, me);
     let exchange = collective.exchange(&layout, setup.dtype, me);
-    let root = (setup.repetition % u64::from(me.ranks)) as u32;
+    let root = (setup.repetition / 2 % u64::from(me.ranks)) as u32;
     let (dtype, placement) = (setup.dtype, setup.placement);
     let case = Case { me, dtype, root, placement, shrinks_to_start: true, layout, exchange };
     let caps = backend.caps();

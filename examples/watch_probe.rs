@@ -1,6 +1,6 @@
 //! Ranks that meet in barriers under a watchdog, and one that misbehaves on demand: what the tests of the watchdog
 //! launch. `watch_probe FAULT RANK [SECONDS]`, with faults `none`, `die`, `stop`, `hang`, `error`, `term`,
-//! `early-stop`, `early-die`, `silent-host` (its watchdog and main thread stopped), and `cost` (times a loop).
+//! `early-stop`, `early-die`, and `cost` or `cost-bare` (a timed loop with and without the watchdog).
 #![expect(clippy::print_stderr, clippy::print_stdout, reason = "a program")]
 
 use std::process::{Command, ExitCode};
@@ -63,6 +63,11 @@ fn run(fault: &str, culprit: u32, deadline: Duration) -> Result<()> {
     world.barrier()?;
     progress.enter(Phase::Timed, deadline);
     progress.size(1 << 20);
+    if fault == "cost-bare" {
+        watch.finish();
+        cost(&world, &progress)?;
+        return world.finalize();
+    }
     if fault == "cost" {
         cost(&world, &progress)?;
     } else {
@@ -108,7 +113,7 @@ fn cost(world: &MpiWorld, progress: &Progress) -> Result<()> {
     let start = Instant::now();
     let mut calls = 0_u64;
     let mut times = Vec::with_capacity(1 << 22);
-    while world.vote(u64::from(start.elapsed() > Duration::from_secs(10)))? == 0 {
+    while world.vote(u64::from(start.elapsed() > Duration::from_secs(4)))? == 0 {
         let before = Instant::now();
         progress.step(calls);
         world.vote(1)?;

@@ -30,7 +30,8 @@ fn four_hosts(run: &Run) {
 
 /// The newest results folder below `results` that ends in `-all_reduce_perf`.
 fn newest(results: &Path) -> PathBuf {
-    let mut folders: Vec<PathBuf> = std::fs::read_dir(results).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut folders: Vec<PathBuf> =
+        std::fs::read_dir(results).unwrap().map(|entry| entry.unwrap().path()).collect();
     folders.sort();
     folders.pop().unwrap()
 }
@@ -70,7 +71,17 @@ fn srun_script_and_batch_job_measure_over_four_nodes() {
     four_hosts(&run);
 
     let mut batch = cluster("sbatch");
-    batch.args(["--wait", "-N", "4", "-n", "4", "--ntasks-per-node=1", "--gpus-per-node=0", "--exclusive=user", "--time=5"]);
+    batch.args([
+        "--wait",
+        "-N",
+        "4",
+        "-n",
+        "4",
+        "--ntasks-per-node=1",
+        "--gpus-per-node=0",
+        "--exclusive=user",
+        "--time=5",
+    ]);
     batch.arg(format!("--output={}/batch.out", results.path().display()));
     batch.arg(root().join("launch/critrank.sbatch")).arg(binary("all_reduce")).args(ARGS);
     let run = finish(batch.env("CRITRANK_RESULTS", results.path()), Duration::from_secs(180));
@@ -90,7 +101,8 @@ fn a_cancelled_step_leaves_a_readable_record() {
     );
     let start = Instant::now();
     let mut command = cluster("exec");
-    let child = command.arg("node0").arg(script).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child =
+        command.arg("node0").arg(script).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = child.spawn().unwrap();
     let rows = || {
         let folder = std::fs::read_dir(results.path()).ok()?.next()?.ok()?.path();

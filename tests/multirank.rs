@@ -110,7 +110,22 @@ fn what_mpi_lacks_is_a_usage_error_when_named() {
 
 #[test]
 fn every_mode_runs() {
-    for args in ["-z 1", "-z 2", "-z 3", "-I 1", "-z 1 -I 1", "-z 3 -I 1 -K 2", "-m 3", "-N 3", "-C 1", "-S 1", "-a 0", "-a 3", "-u 1", "-c 0"] {
+    for args in [
+        "-z 1",
+        "-z 2",
+        "-z 3",
+        "-I 1",
+        "-z 1 -I 1",
+        "-z 3 -I 1 -K 2",
+        "-m 3",
+        "-N 3",
+        "-C 1",
+        "-S 1",
+        "-a 0",
+        "-a 3",
+        "-u 1",
+        "-c 0",
+    ] {
         let run = run(2, "all_reduce", &format!("-b 64 -e 4K -f 8 -n 5 {args}"));
         assert_eq!(run.code, Some(0), "{args}: {}", run.stderr);
         assert!(!run.rows().is_empty(), "{args}");
@@ -166,7 +181,20 @@ struct Endless {
 fn endless(folder: &Path, ranks: u32, args: &str) -> Endless {
     let (record, json) = (folder.join("record.jsonl"), folder.join("result.json"));
     let mut command = Mpi::under_test().launcher(ranks);
-    command.arg(binary("all_reduce")).args(["--backend", "mpi", "-N", "0", "-n", "5", "-b", "1K", "-e", "64K", "-f", "8"]);
+    command.arg(binary("all_reduce")).args([
+        "--backend",
+        "mpi",
+        "-N",
+        "0",
+        "-n",
+        "5",
+        "-b",
+        "1K",
+        "-e",
+        "64K",
+        "-f",
+        "8",
+    ]);
     command.args(args.split_whitespace()).arg("--record").arg(&record).arg("-J").arg(&json);
     let start = Instant::now();
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -193,7 +221,10 @@ fn nothing_lost(record_path: &Path, json_path: &Path) {
     let rows = events.iter().filter(|event| event["event"] == "row").count();
     let json: serde_json::Value = serde_json::from_slice(&std::fs::read(json_path).unwrap()).unwrap();
     let results = json["results"].as_array().unwrap().len();
-    assert!(rows >= 3 && results + 1 >= rows && results <= rows, "{rows} rows in the record, {results} in the JSON");
+    assert!(
+        rows >= 3 && results + 1 >= rows && results <= rows,
+        "{rows} rows in the record, {results} in the JSON"
+    );
 }
 
 #[test]

@@ -50,9 +50,12 @@ fn dangerous_words_stay_in_their_homes() {
 #[test]
 fn no_collective_is_told_by_its_name() {
     for (name, text) in files("src", ".rs") {
-        let home = name.starts_with("src/collective/") || name.starts_with("src/bin/") || name.contains("test");
+        let home =
+            name.starts_with("src/collective/") || name.starts_with("src/bin/") || name.contains("test");
         let text = code(text.split("#[cfg(test)]").next().unwrap());
-        for word in ["all_reduce", "all_gather", "alltoall", "broadcast", "hypercube", "sendrecv", "reduce_scatter"] {
+        for word in
+            ["all_reduce", "all_gather", "alltoall", "broadcast", "hypercube", "sendrecv", "reduce_scatter"]
+        {
             let quoted = format!("\"{word}\"");
             assert!(home || !text.contains(&quoted), "{name} tells {word} by its name");
         }
@@ -62,8 +65,18 @@ fn no_collective_is_told_by_its_name() {
 #[test]
 fn modules_import_only_from_their_left() {
     let order = [
-        "vocab", "error", "collective", "verify", "cli", "plan", "backend", "session", "aggregate", "measure",
-        "report", "run",
+        "vocab",
+        "error",
+        "collective",
+        "verify",
+        "cli",
+        "plan",
+        "backend",
+        "session",
+        "aggregate",
+        "measure",
+        "report",
+        "run",
     ];
     let place = |module: &str| order.iter().position(|name| *name == module);
     for (name, text) in files("src", ".rs") {
@@ -93,7 +106,12 @@ fn files_fit_a_reader() {
 
 #[test]
 fn nothing_names_a_developers_machine() {
-    let patterns = ["/wor".to_owned() + "k/", "/ro".to_owned() + "ot/", "../sha".to_owned() + "red", "artifac".to_owned() + "tory"];
+    let patterns = [
+        "/wor".to_owned() + "k/",
+        "/ro".to_owned() + "ot/",
+        "../sha".to_owned() + "red",
+        "artifac".to_owned() + "tory",
+    ];
     for folder in ["src", "tests", "ci", "launch", "docs", "hostfiles"] {
         for (name, text) in files(folder, "") {
             if name.starts_with("docs/evidence") || name.starts_with("tests/fixtures") {

@@ -141,6 +141,7 @@ fn statistics(times_us: Vec<f64>, per_process_us: Vec<Vec<f64>>, skip: usize) ->
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "the values are exact")]
 mod tests {
     use super::*;
     use crate::aggregate::Series;
@@ -156,7 +157,7 @@ mod tests {
     };
 
     fn sample(rank: u32, total_us: f64, tally: Option<(u64, u64)>) -> RankSample {
-        let tally = tally.map(|(wrong_a, wrong_b)| Tally { wrong_a, wrong_b });
+        let tally = tally.map(|(wrong_a, wrong_b)| Tally { wrong_a, wrong_b, ..Tally::default() });
         RankSample { rank, total_us, cpu_us: total_us / 2.0, series: Series::default(), tally }
     }
 
@@ -210,6 +211,11 @@ mod tests {
         assert_eq!(check(Some((7, 0)), Some((7, 0))), (Wrong::Count(0), vec![]));
         assert_eq!(check(Some((7, 0)), Some((0, 5))), (Wrong::Count(5), vec![1]), "ranks that disagree");
         assert_eq!(check(Some((3, 3)), Some((4, 4))), (Wrong::Count(7), vec![0, 1]));
+        assert_eq!(
+            check(Some((4, 0)), Some((0, 4))),
+            (Wrong::Count(4), vec![0]),
+            "a tie goes to the first result"
+        );
         assert_eq!(check(Some((3, 3)), None), (Wrong::Count(3), vec![0]));
         assert_eq!(check(Some((0, 0)), None), (Wrong::NotChecked, vec![]), "never called right unseen");
         assert_eq!(check(None, None), (Wrong::NotChecked, vec![]));

@@ -13,6 +13,8 @@ use crate::vocab::{Dtype, Placement};
 
 /// Samples (cycles, or iterations) that a statement needs.
 const NEEDED: usize = 5;
+/// Cycles that are kept of an endless run; beyond that every second, fourth, … one.
+const KEPT: usize = 64;
 
 /// A statement about one rank. Times are in µs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -93,6 +95,9 @@ struct Case {
 /// Samples of one case: `[sample][rank]`, in µs.
 #[derive(Clone, Debug, Default)]
 struct Track {
+    seen: usize,
+    /// Every 2^`thinned`-th cycle is kept.
+    thinned: u32,
     cycles: Vec<Vec<f64>>,
     iterations: Vec<Vec<f64>>,
 }
@@ -105,11 +110,24 @@ impl Track {
 
     /// Adds a cycle; iterations are kept only while they may be needed.
     fn push(&mut self, cycle: Vec<f64>, series: &[&[f64]]) {
-        if self.cycles.len() < NEEDED {
+        self.seen += 1;
+        if self.seen < NEEDED {
             let length = series.iter().map(|times| times.len()).min().unwrap_or(0);
             self.iterations.extend((0..length).map(|at| series.iter().map(|times| times[at]).collect()));
+        } else {
+            self.iterations = Vec::new();
         }
-        self.cycles.push(cycle);
+        if (self.seen - 1).is_multiple_of(1 << self.thinned) {
+            self.cycles.push(cycle);
+        }
+        if self.cycles.len() > KEPT {
+            let mut index = 0;
+            self.cycles.retain(|_| {
+                index += 1;
+                index % 2 == 1
+            });
+            self.thinned += 1;
+        }
     }
 }
 
@@ -161,7 +179,7 @@ impl Observer {
 
     /// Both findings over all rows so far.
     pub fn verdict(&self) -> Critical {
-        let cycles = self.times.values().map(|track| track.cycles.len()).max().unwrap_or(0);
+        let cycles = self.times.values().map(|track| track.seen).max().unwrap_or(0);
         let judge = |tracks: &HashMap<Case, Track>, end| match self.mode.ranks {
             0 | 1 => Verdict::OneRank,
             _ => judge(tracks, end).unwrap_or(Verdict::TooFewSamples { cycles }),

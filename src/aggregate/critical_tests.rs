@@ -17,7 +17,7 @@ const SIZES: [u64; 4] = [8, 1024, 65536, 1 << 20];
 const Z0: Mode = Mode { ranks: 4, blocking: 0, synchronising: true };
 const Z3: Mode = Mode { ranks: 4, blocking: 3, synchronising: true };
 
-fn row(bytes: u64, cycle: u64, ranks: Vec<RankSample>) -> Row {
+fn row(bytes: u64, cycle: u64, ranks: &[RankSample]) -> Row {
     let how = How {
         average: Average::Avg,
         cputime: false,
@@ -27,7 +27,7 @@ fn row(bytes: u64, cycle: u64, ranks: Vec<RankSample>) -> Row {
     };
     let traffic = Traffic { bytes, bus_factor: 1.0 };
     let cells =
-        Placement::BOTH.map(|placement| cell(placement, ranks.clone(), traffic, how, Check::NotChecked));
+        Placement::BOTH.map(|placement| cell(placement, ranks.to_vec(), traffic, how, Check::NotChecked));
     Row {
         requested_bytes: bytes,
         size_bytes: bytes,
@@ -59,8 +59,8 @@ fn run(mode: Mode, cycles: u64, iterations: usize, extra: &[f64], own_noise: f64
                 let total = time();
                 sample(rank as u32, total, (0..iterations).map(|_| time()).collect())
             });
-            let ranks = ranks.collect();
-            observer.push(&row(bytes, cycle, ranks));
+            let ranks: Vec<_> = ranks.collect();
+            observer.push(&row(bytes, cycle, &ranks));
         }
     }
     observer.verdict()
@@ -127,7 +127,7 @@ fn sizes_that_disagree_name_nobody() {
     for cycle in 0..5 {
         for (at, bytes) in SIZES.into_iter().enumerate() {
             let ranks = (0..4).map(|rank| sample(rank, if rank == at as u32 { 90.0 } else { 50.0 }, vec![]));
-            observer.push(&row(bytes, cycle, ranks.collect()));
+            observer.push(&row(bytes, cycle, &ranks.collect::<Vec<_>>()));
         }
     }
     let verdict = observer.verdict().longest;
@@ -139,7 +139,20 @@ fn sizes_that_disagree_name_nobody() {
 fn rows_of_size_zero_say_nothing() {
     let mut observer = Observer::new(Z0);
     for cycle in 0..9 {
-        observer.push(&row(0, cycle, (0..4).map(|rank| sample(rank, f64::from(rank), vec![])).collect()));
+        let ranks: Vec<_> = (0..4).map(|rank| sample(rank, f64::from(rank), vec![])).collect();
+        observer.push(&row(0, cycle, &ranks));
     }
     assert_eq!(observer.verdict().longest, Verdict::TooFewSamples { cycles: 0 });
+}
+
+#[test]
+fn an_endless_run_keeps_a_bounded_number_of_cycles() {
+    let mut track = Track::default();
+    for cycle in 0..1000 {
+        track.push(vec![f64::from(cycle)], &[&[1.0, 2.0]]);
+        assert!(track.cycles.len() <= KEPT);
+    }
+    let apart: Vec<f64> = track.cycles.windows(2).map(|pair| pair[1][0] - pair[0][0]).collect();
+    assert!(apart.iter().all(|step| *step > 15.5 && *step < 16.5), "evenly spread: {apart:?}");
+    assert!(track.iterations.is_empty());
 }

@@ -51,6 +51,7 @@ pub(super) fn median(values: &[f64]) -> Option<f64> {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "the values are exact")]
 mod tests {
     use super::*;
 

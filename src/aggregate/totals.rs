@@ -43,6 +43,7 @@ impl Totals {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "the values are exact")]
 mod tests {
     use super::*;
 

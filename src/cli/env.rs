@@ -45,8 +45,11 @@ impl Environment {
         let Some(path) = &self.matrix else {
             return Ok(Shares::Generated { spread: self.spread });
         };
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| Error::File { action: "read", path: path.clone(), source })?;
+        let text = std::fs::read_to_string(path).map_err(|source| Error::File {
+            action: "read",
+            path: path.clone(),
+            source,
+        })?;
         Shares::parse_matrix(&text, self.matrix_scale)
             .map_err(|error| Error::Usage(format!("{}: {error}", path.display())))
     }
@@ -106,7 +109,12 @@ mod tests {
 
     #[test]
     fn secrets_stay_out() {
-        let all = [("AWS_SECRET_ACCESS_KEY", "x"), ("NCCL_DEBUG", "INFO"), ("PATH", "/bin"), ("FI_PROVIDER", "efa")];
+        let all = [
+            ("AWS_SECRET_ACCESS_KEY", "x"),
+            ("NCCL_DEBUG", "INFO"),
+            ("PATH", "/bin"),
+            ("FI_PROVIDER", "efa"),
+        ];
         let all = all.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let names: Vec<_> = shaping(all).into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["FI_PROVIDER", "NCCL_DEBUG"]);

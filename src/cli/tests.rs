@@ -89,7 +89,8 @@ fn help_is_no_error() {
 #[test]
 fn faults_survive_printing() {
     let points = [Point::Init, Point::Iteration(7)];
-    let stuck = points.into_iter().flat_map(|at| [Inject::Hang { rank: 3, at }, Inject::Stop { rank: 3, at }]);
+    let stuck =
+        points.into_iter().flat_map(|at| [Inject::Hang { rank: 3, at }, Inject::Stop { rank: 3, at }]);
     let corrupt = Corruption::ALL.map(|how| Inject::Corrupt { rank: 3, how });
     for fault in stuck.chain(corrupt) {
         assert_eq!(fault.to_string().parse(), Ok(fault));

@@ -58,6 +58,8 @@ pub struct Traits {
     pub checks_in_place: bool,
     /// No rank can finish before every rank has started, so the last to arrive has the shortest time.
     pub synchronising: bool,
+    /// Peers that each rank exchanges with, where they are few: NCCL then connects no others.
+    pub peers: Option<i32>,
 }
 
 impl Traits {
@@ -68,6 +70,7 @@ impl Traits {
         rooted: false,
         checks_in_place: true,
         synchronising: true,
+        peers: None,
     };
 }
 

@@ -12,7 +12,13 @@ impl Collective for Sendrecv {
     }
 
     fn traits(&self) -> Traits {
-        Traits { lists_redop: true, checks_in_place: false, synchronising: false, ..Traits::MOVES }
+        Traits {
+            lists_redop: true,
+            checks_in_place: false,
+            synchronising: false,
+            peers: Some(2),
+            ..Traits::MOVES
+        }
     }
 
     fn layout(&self, bytes: u64, dtype: Dtype, _me: Member) -> Layout {

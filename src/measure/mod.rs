@@ -64,7 +64,17 @@ impl<'a> Bench<'a> {
         settings: Settings,
     ) -> Self {
         let stamps = Stamps::new(backend.locals() as usize, &settings);
-        Self { backend, control, progress, collective, settings, stall: None, stamps, repetition: 0, last_op_us: 0.0 }
+        Self {
+            backend,
+            control,
+            progress,
+            collective,
+            settings,
+            stall: None,
+            stamps,
+            repetition: 0,
+            last_op_us: 0.0,
+        }
     }
 
     /// Measures one placement. Every process gets its own ranks' samples, and what the check says of all.

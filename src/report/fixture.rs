@@ -105,6 +105,7 @@ pub(super) fn cell(placement: Placement, shown_us: f64, gbps: [f64; 2], wrong: W
         busbw_gbps: gbps[1],
         wrong,
         wrong_ranks: Vec::new(),
+        coverage: None,
         per_iteration: None,
         ranks: Vec::new(),
     }
@@ -189,7 +190,7 @@ fn read_comment(table: &mut Table, line: &str) {
         table.outcome.average_busbw_gbps = average.split(' ').next().unwrap().parse().unwrap();
         table.outcome.min_busbw_gbps = average.contains("FAILED").then_some(1e6);
     } else if line.contains("GPU memory usage") {
-        let mega = |label| (f64::from(number(line, label) as u32) * 1048576.0) as u64;
+        let mega = |label| (f64::from(number(line, label) as u32) * 1_048_576.0) as u64;
         table.outcome.memory = Some(MemoryUse {
             init_bytes: mega("Initialization "),
             user_bytes: mega("User-Allocated "),

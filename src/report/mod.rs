@@ -1,5 +1,6 @@
 //! Rows to bytes: the table, nccl-tests' JSON, the record. One file prints.
 
+mod files;
 #[cfg(test)]
 mod fixture;
 pub mod nccl_json;

@@ -154,6 +154,12 @@ struct Tail<'a> {
 }
 
 #[derive(Serialize)]
+struct Stub<'a> {
+    version: u32,
+    errors: &'a [String],
+}
+
+#[derive(Serialize)]
 struct Bounds {
     count: u64,
     okay: Bool,
@@ -230,6 +236,11 @@ pub fn tail(state: State<'_>) -> Result<String> {
         },
     };
     Ok(format!("],{}\n", &encode(&tail)?[1..]))
+}
+
+/// A whole file of a run that never started.
+pub fn stub(errors: &[String]) -> Result<String> {
+    Ok(encode(&Stub { version: VERSION, errors })? + "\n")
 }
 
 fn encode(value: &impl Serialize) -> Result<String> {

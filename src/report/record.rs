@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{Outcome, Preamble};
 use crate::aggregate::Row;
 use crate::error::{Error, Result};
+use crate::session::watch::Culprit;
 use crate::vocab::Dtype;
 
 /// The schema's name, in the first line of every record.
@@ -28,21 +29,6 @@ pub struct Plan {
     /// Largest size after the cut to what memory holds, in bytes; absent without a cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reduced_max_bytes: Option<u64>,
-}
-
-/// A rank that a failure is about.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Culprit {
-    /// The rank.
-    pub rank: u32,
-    /// Short host name.
-    pub host: String,
-    /// Process id.
-    pub pid: u32,
-    /// Its device; empty while unknown.
-    pub device: String,
-    /// What is wrong with it, and where it stands or was last seen.
-    pub state: String,
 }
 
 /// One line of the record.
@@ -135,41 +121,34 @@ impl Event {
 /// What a record holds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
-    /// Events up to the end, or to the first line that cannot be read.
+    /// Events, in order.
     pub events: Vec<Event>,
-    /// What follows from that line on; a killed run may leave half a line.
-    pub truncated: Option<String>,
+    /// Lines that cannot be read: a killed run may leave half a line, and so may a thread that was stuck in the
+    /// middle of one when the watchdog wrote the next.
+    pub unreadable: Vec<String>,
 }
 
 /// Reads a record, also that of a run that was killed. Blank lines, unknown events and unknown fields pass.
 /// What is no record, or a newer one than this program understands, is an error.
 pub fn read(bytes: &[u8]) -> Result<Record> {
-    let mut events = Vec::new();
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let end = rest.iter().position(|byte| *byte == b'\n').map_or(rest.len(), |at| at + 1);
-        let (line, next) = rest.split_at(end);
-        if !line.trim_ascii().is_empty() {
-            match serde_json::from_slice(line) {
-                Ok(event) => events.push(event),
-                Err(_) => break,
-            }
+    let mut record = Record { events: Vec::new(), unreadable: Vec::new() };
+    for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
+        match serde_json::from_slice(line) {
+            Ok(event) => record.events.push(event),
+            Err(_) if record.events.is_empty() => break,
+            Err(_) => record.unreadable.push(String::from_utf8_lossy(line).into_owned()),
         }
-        rest = next;
     }
-    match events.first() {
-        Some(Event::Start { schema, schema_version, .. }) if schema == SCHEMA => {
-            if *schema_version > SCHEMA_VERSION {
-                return Err(Error::Setup(format!(
-                    "the record has version {schema_version} of its schema; this program reads up to \
-                     {SCHEMA_VERSION}; use a newer critrank"
-                )));
-            }
+    match record.events.first() {
+        Some(Event::Start { schema, schema_version: ..=SCHEMA_VERSION, .. }) if schema == SCHEMA => {
+            Ok(record)
         }
-        _ => return Err(Error::Setup("this is no critrank record: its first line is no start".to_owned())),
+        Some(Event::Start { schema, schema_version, .. }) if schema == SCHEMA => Err(Error::Setup(format!(
+            "the record has version {schema_version} of its schema; this program reads up to {SCHEMA_VERSION}; \
+             use a newer critrank"
+        ))),
+        _ => Err(Error::Setup("this is no critrank record: its first line is no start".to_owned())),
     }
-    let truncated = (!rest.is_empty()).then(|| String::from_utf8_lossy(rest).into_owned());
-    Ok(Record { events, truncated })
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ fn sample(rank: u32, us: f64) -> RankSample {
             completion_us: times.clone(),
             interval_us: times,
         },
-        tally: Some(Tally { wrong_a: u64::from(rank), wrong_b: 0 }),
+        tally: Some(Tally { wrong_a: u64::from(rank), ..Tally::default() }),
     }
 }
 
@@ -30,6 +30,7 @@ fn row() -> Row {
     for cell in &mut row.cells {
         cell.ranks = vec![sample(0, 20.1), sample(1, 19.7)];
         cell.wrong_ranks = vec![1];
+        cell.coverage = Some(0.5);
         let stats = cell.per_iteration.as_mut().unwrap();
         stats.times_us = vec![20.1, 20.2];
         stats.per_process_us = vec![vec![20.1, 20.2], vec![19.7, 19.8]];
@@ -53,14 +54,10 @@ fn events() -> Vec<Event> {
     };
     let culprit = Culprit {
         rank: 1,
-        process: 1,
-        host: "vm".to_owned(),
+        host: "node1".to_owned(),
         pid: 1370,
-        bus_id: "0000:00:07".to_owned(),
-        phase: "timed".to_owned(),
-        size_bytes: 8,
-        iteration: 3,
-        silent: true,
+        device: "GPU 1 [0000:00:07]".to_owned(),
+        state: "silent".to_owned(),
     };
     vec![
         Event::start(fixture::preamble()),
@@ -79,6 +76,8 @@ fn events() -> Vec<Event> {
         Event::Failed {
             exit_code: 4,
             phase: "timed".to_owned(),
+            size_bytes: 8,
+            iteration: 3,
             cause: "rank 1 is silent".to_owned(),
             culprits: vec![culprit],
             end_time: "2026-11-30 12:02:46".to_owned(),
@@ -139,7 +138,7 @@ fn the_documentation_names_every_field() {
 #[test]
 fn every_event_comes_back() {
     let record = read(written(&events()).as_bytes()).unwrap();
-    assert_eq!(record, Record { events: events(), truncated: None });
+    assert_eq!(record, Record { events: events(), unreadable: vec![] });
 }
 
 #[test]
@@ -152,8 +151,16 @@ fn a_killed_run_leaves_a_readable_record() {
         let record = read(&text.as_bytes()[..cut]).unwrap();
         let lines = ends.iter().filter(|end| **end <= cut + 1).count();
         assert_eq!(record.events.len(), lines, "cut at {cut}");
-        assert_eq!(record.truncated.is_some(), !ends.contains(&cut) && !ends.contains(&(cut + 1)));
+        assert_eq!(!record.unreadable.is_empty(), !ends.contains(&cut) && !ends.contains(&(cut + 1)));
     }
+}
+
+#[test]
+fn half_a_line_in_the_middle_hides_only_itself() {
+    let text = written(&events()[..1]) + "{\"event\":\"row\",\"coun\n" + &written(&events()[7..]);
+    let record = read(text.as_bytes()).unwrap();
+    assert_eq!(record.events, [events().remove(0), events().remove(7)]);
+    assert_eq!(record.unreadable, ["{\"event\":\"row\",\"coun"]);
 }
 
 #[test]
@@ -184,7 +191,7 @@ prop_compose! {
         interval_us in vec(time(), 0..4), tally in any::<Option<(u64, u64)>>(),
     ) -> RankSample {
         let series = Series { event_us, interval_us, ..Series::default() };
-        let tally = tally.map(|(wrong_a, wrong_b)| Tally { wrong_a, wrong_b });
+        let tally = tally.map(|(wrong_a, wrong_b)| Tally { wrong_a, wrong_b, ..Tally::default() });
         RankSample { rank, total_us, cpu_us, series, tally }
     }
 }
@@ -217,6 +224,6 @@ proptest! {
         events.extend(rows.into_iter().map(Event::Row));
         events.push(Event::Note { level: text.clone(), text });
         let record = read(written(&events).as_bytes()).unwrap();
-        prop_assert_eq!(record, Record { events, truncated: None });
+        prop_assert_eq!(record, Record { events, unreadable: vec![] });
     }
 }

@@ -3,15 +3,15 @@
 //! An output that fails is reported once and then left alone: the other outputs go on, and `finish` says so in the
 //! end. Files are written before stdout, which may be a pager that waits.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::Duration;
 
+use super::files::{JsonFile, RecordFile};
 use super::nccl_json::{self, State};
 use super::record::Event;
 use super::{Outcome, Preamble, table};
@@ -90,42 +90,6 @@ impl Stream {
     }
 }
 
-/// nccl-tests' JSON: complete after every write.
-struct JsonFile {
-    file: File,
-    path: PathBuf,
-    /// Where the next row goes, and the tail starts.
-    end: u64,
-    tail: String,
-    length: u64,
-    rows: u64,
-}
-
-impl JsonFile {
-    /// Puts a chunk and the new tail over the old tail in one write. A tail that is shorter than the old one is
-    /// filled up with blanks, so that no second call is needed. If it fails, the old tail comes back.
-    fn put(&mut self, chunk: &str, tail: String) -> Result<()> {
-        let mut bytes = format!("{chunk}{tail}").into_bytes();
-        let before = usize::try_from(self.length - self.end).unwrap_or(0);
-        bytes.resize(bytes.len().max(before), b' ');
-        if let Err(source) = self.file.write_all_at(&bytes, self.end) {
-            let restored = self.file.write_all_at(self.tail.as_bytes(), self.end);
-            let _ = restored.and_then(|()| self.file.set_len(self.end + self.tail.len() as u64));
-            return Err(Error::File { action: "write", path: self.path.clone(), source });
-        }
-        self.length = self.end + bytes.len() as u64;
-        self.end += chunk.len() as u64;
-        self.tail = tail;
-        Ok(())
-    }
-}
-
-/// JSON Lines, appended.
-struct RecordFile {
-    file: File,
-    path: PathBuf,
-}
-
 struct Pens {
     out: Stream,
     err: Stream,
@@ -156,13 +120,7 @@ impl Pens {
 
     fn event(&mut self, event: &Event) {
         let Some(record) = &mut self.record else { return };
-        let result = event.line().and_then(|line| {
-            record.file.write_all(line.as_bytes()).map_err(|source| Error::File {
-                action: "write",
-                path: record.path.clone(),
-                source,
-            })
-        });
+        let result = event.line().and_then(|line| record.append(&line));
         if result.is_err() {
             self.record = None;
         }
@@ -171,7 +129,12 @@ impl Pens {
 
     fn json(&mut self, chunk: Result<String>, state: State<'_>) {
         let Some(json) = &mut self.json else { return };
-        let result = chunk.and_then(|chunk| json.put(&chunk, nccl_json::tail(state)?));
+        let tail = match state {
+            State::Failed { errors, .. } if json.is_stub() => nccl_json::stub(errors),
+            State::Finished(_) if json.is_stub() => return,
+            state => nccl_json::tail(state),
+        };
+        let result = chunk.and_then(|chunk| json.put(&chunk, tail?));
         if result.is_err() {
             self.json = None;
         }
@@ -220,19 +183,19 @@ impl Sink {
     }
 
     fn with(out: Stream, err: Stream, paths: &Paths) -> Result<Self> {
-        let json = paths.json.as_deref().map(open_json).transpose()?;
-        let record = paths.record.as_deref().map(open_record).transpose()?;
-        let spare = record.as_ref().and_then(|record| record.file.try_clone().ok());
+        let json = paths.json.as_deref().map(JsonFile::create).transpose()?;
+        let record = paths.record.as_deref().map(RecordFile::create).transpose()?;
+        let spare = record.as_ref().and_then(RecordFile::spare);
         let mut pens = Pens { out, err, json, record, preamble: None, failure: None };
         if let Some(json) = &pens.json {
-            let notice = format!("# Writing JSON output to {}\n", json.path.display());
+            let notice = format!("# Writing JSON output to {}\n", json.path().display());
             pens.print(&notice);
         }
         if let (Some(asked), Some(record)) = (&paths.record, &pens.record)
-            && *asked != record.path
+            && asked != record.path()
         {
             let text =
-                format!("{} exists and is kept; recording to {}", asked.display(), record.path.display());
+                format!("{} exists and is kept; recording to {}", asked.display(), record.path().display());
             pens.say(Level::Warning, &text);
         }
         Ok(Self(Arc::new(Shared { pens: Mutex::new(pens), spare })))
@@ -269,11 +232,8 @@ impl Sink {
         let mut pens = self.pens();
         let Some(config) = pens.preamble.as_ref().map(|preamble| preamble.config.clone()) else { return };
         pens.event(&Event::Row(row.clone()));
-        let index = pens.json.as_ref().map_or(0, |json| json.rows);
+        let index = pens.json.as_ref().map_or(0, JsonFile::rows);
         pens.json(nccl_json::row(&config, row, index), State::Running);
-        if let Some(json) = &mut pens.json {
-            json.rows = index + 1;
-        }
         pens.print(&table::row(&config, row));
     }
 
@@ -367,39 +327,6 @@ impl Sink {
         }
         let _ = io::stderr().write_all(format!("critrank: {}: {text}\n", Level::Error.name()).as_bytes());
         false
-    }
-}
-
-/// Until the run starts the file says that it did not.
-fn open_json(asked: &Path) -> Result<JsonFile> {
-    let (file, path) = create(asked, false)?;
-    let mut json = JsonFile { file, path, end: 0, tail: String::new(), length: 0, rows: 0 };
-    json.put("", "{\"version\":3,\"errors\":[\"the run did not start\"]}\n".to_owned())?;
-    Ok(json)
-}
-
-fn open_record(asked: &Path) -> Result<RecordFile> {
-    let (file, path) = create(asked, true)?;
-    Ok(RecordFile { file, path })
-}
-
-/// Makes a new file; one that is there is kept, and the new one is called FILE.0, FILE.1, … A device or pipe has
-/// nothing to keep.
-fn create(asked: &Path, append: bool) -> Result<(File, PathBuf)> {
-    let mut options = OpenOptions::new();
-    options.write(true).append(append);
-    let special = fs::metadata(asked).is_ok_and(|known| !known.is_file() && !known.is_dir());
-    let mut path = asked.to_owned();
-    let mut copies = 0_u64;
-    loop {
-        match options.clone().create_new(!special).open(&path) {
-            Ok(file) => return Ok((file, path)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                path = format!("{}.{copies}", asked.display()).into();
-                copies += 1;
-            }
-            Err(source) => return Err(Error::File { action: "create", path, source }),
-        }
     }
 }
 

@@ -178,7 +178,7 @@ fn the_critical_rank_in_words() {
     let mut sites = fixture::preamble().sites;
     sites[1].device.compute_capability = 0;
     let named = |rank| Verdict::Named { rank, gap_us: 18.24, spread_us: 1.0, agreeing: 5, cases: 6 };
-    let unclear = |distinct| Verdict::NotDistinguishable { gap_us: 0.4, spread_us: 3.14, cases: 4, distinct };
+    let unclear = |distinct| Verdict::NotDistinguishable { gap_us: 0.4, spread_us: 3.06, cases: 4, distinct };
     let cases = [
         (named(0), None, "longest 0 (vm, GPU 0) 18.2 us over the next"),
         (
@@ -222,10 +222,10 @@ fn superbench(text: &str) -> bool {
     let end = lines.iter().position(|line| line.contains("Out of bounds values")).unwrap();
     let head = lines[start..end].iter().find(|l| l.contains("time") && l.contains("busbw")).unwrap();
     let names: Vec<&str> = head[1..].split_whitespace().collect();
-    let column = |name| names.iter().rposition(|known| *known == name).unwrap() as i64 - names.len() as i64;
-    let field = |line: &str, column: i64| -> f64 {
+    let column = |name| names.len() - names.iter().rposition(|known| *known == name).unwrap();
+    let field = |line: &str, from_end: usize| -> f64 {
         let fields: Vec<&str> = line.split_whitespace().collect();
-        fields[usize::try_from(fields.len() as i64 + column).unwrap()].parse().unwrap()
+        fields[fields.len() - from_end].parse().unwrap()
     };
     lines[start..end].iter().filter(|l| l.trim_start().starts_with(|c: char| c.is_ascii_digit())).all(
         |line| {

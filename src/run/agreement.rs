@@ -93,7 +93,8 @@ pub(super) fn disagreements(cards: &[Card]) -> Vec<String> {
 /// Variables that some ranks have and others do not, or otherwise: worth a warning, since a launcher that forwards
 /// the environment to the first node only is a common cause of slow runs.
 pub(super) fn uneven_environment(cards: &[Card]) -> Vec<String> {
-    let mut names: Vec<&str> = cards.iter().flat_map(|card| card.env.iter().map(|(name, _)| name.as_str())).collect();
+    let mut names: Vec<&str> =
+        cards.iter().flat_map(|card| card.env.iter().map(|(name, _)| name.as_str())).collect();
     names.sort_unstable();
     names.dedup();
     names.retain(|name| !OWN.iter().any(|own| name.starts_with(own)));
@@ -124,7 +125,9 @@ pub(super) fn agree(control: &dyn Control, card: &Card) -> Result<()> {
         let cards: Vec<Card> = all.iter().filter_map(|bytes| serde_json::from_slice(bytes).ok()).collect();
         let mut troubles = if cards.len() == all.len() { disagreements(&cards) } else { Vec::new() };
         if cards.len() < all.len() {
-            troubles.push("some ranks run another version of critrank; install one version everywhere".to_owned());
+            troubles.push(
+                "some ranks run another version of critrank; install one version everywhere".to_owned(),
+            );
         }
         for trouble in &troubles {
             say::error(trouble);

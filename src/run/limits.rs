@@ -38,7 +38,13 @@ pub(super) fn capacity(kind: Kind, memory: Memory, unalign_bytes: u64) -> (u64, 
 }
 
 /// Cuts the sweep to `capacity`, or refuses with `strict`.
-pub(super) fn bounds(min_bytes: u64, max_bytes: u64, capacity: u64, formula: String, strict: bool) -> Result<Bounds> {
+pub(super) fn bounds(
+    min_bytes: u64,
+    max_bytes: u64,
+    capacity: u64,
+    formula: String,
+    strict: bool,
+) -> Result<Bounds> {
     if max_bytes <= capacity {
         return Ok(Bounds { min_bytes, max_bytes, reduced: false, formula });
     }

@@ -18,8 +18,8 @@ use crate::error::{Error, Exit, Result};
 use crate::measure::{Bench, Deadlines, Settings};
 use crate::plan;
 use crate::report::{Preamble, Sink, say};
-use crate::session::launcher::Launch;
 use crate::session::Control;
+use crate::session::launcher::Launch;
 use crate::session::stall::Stall;
 use crate::session::watch::{ADDRESS_VARIABLE, Phase, Progress, Watch, Who};
 use crate::vocab::Point;
@@ -132,9 +132,14 @@ impl<'a> Job<'a> {
         let early = setup::backend(cli, world, self.gpu.take(), &host)?;
         let ranks = control.size() * early.locals();
         let series = self.plan(control, ranks)?;
-        agreement::agree(control, &setup::card(&host, &early.library(), &self.environment, &*self.collective))?;
+        agreement::agree(
+            control,
+            &setup::card(&host, &early.library(), &self.environment, &*self.collective),
+        )?;
         let preamble = setup::preamble(cli, world, &early, &self.who)?;
         let mut reporter = self.open(control, &preamble)?;
+        let sharing = control.vote(setup::sharing(&preamble.sites))?;
+        self.watch.describe(&setup::device_words(&early));
 
         self.progress.enter(Phase::Init, self.deadlines.init);
         let first = control.rank() * early.locals();
@@ -143,7 +148,7 @@ impl<'a> Job<'a> {
             stall.here(Point::Init);
         }
         let mut backend = early.connect(control, self.collective.traits())?;
-        let bounds = self.bounds(control, &mut *backend, &host)?;
+        let bounds = self.bounds(control, &mut *backend, sharing)?;
         if let Some(reporter) = &mut reporter {
             reporter.begin(&series, &bounds, cli);
         }
@@ -200,9 +205,10 @@ impl<'a> Job<'a> {
     }
 
     /// The sweep's bounds, cut alike on all ranks.
-    fn bounds(&self, control: &dyn Control, backend: &mut dyn Backend, host: &str) -> Result<Bounds> {
-        let cli = self.cli;
-        let memory = together(control, host, backend.memory())?;
+    fn bounds(&self, control: &dyn Control, backend: &mut dyn Backend, sharing: u64) -> Result<Bounds> {
+        let (cli, host) = (self.cli, self.who.host.as_str());
+        let mut memory = together(control, host, backend.memory())?;
+        memory.free_bytes /= sharing;
         let (mine, _) = limits::capacity(backend.kind(), memory, 8 * cli.unalign);
         let capacity = u64::MAX - control.vote(u64::MAX - mine)?;
         let (_, formula) = limits::capacity(backend.kind(), memory, 8 * cli.unalign);

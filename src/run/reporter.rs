@@ -13,7 +13,7 @@ use crate::collective::{Case, Collective, Traffic};
 use crate::error::{Error, Exit, Result};
 use crate::measure::{Checked, Mismatch, Target};
 use crate::plan::Series;
-use crate::report::record::{Culprit, Event, Plan};
+use crate::report::record::{Event, Plan};
 use crate::report::sink::Level;
 use crate::report::{Outcome, Paths, Preamble, Sink};
 use crate::session::watch::{Failure, Sink as OnFailure};
@@ -29,20 +29,13 @@ pub(super) fn emergency(sink: &SharedSink) -> OnFailure {
     let sink = Arc::clone(sink);
     Arc::new(move |failure: &Failure| {
         let text = failure.lines.join("\n");
-        let culprit = |culprit: &crate::session::watch::Culprit| Culprit {
-            rank: culprit.rank,
-            host: culprit.host.clone(),
-            pid: culprit.pid,
-            device: culprit.device.clone(),
-            state: culprit.state.clone(),
-        };
         let event = Event::Failed {
             exit_code: failure.exit.code(),
             phase: failure.phase.words().to_owned(),
             size_bytes: failure.bytes,
             iteration: failure.iteration,
             cause: failure.cause.clone(),
-            culprits: failure.culprits.iter().map(culprit).collect(),
+            culprits: failure.culprits.clone(),
             end_time: local_time(),
         };
         sink.get().cloned().unwrap_or_else(Sink::silent).emergency(&text, &event);
@@ -119,11 +112,17 @@ impl Reporter {
         }
         self.sink.event(&Event::Plan(plan));
         for fault in &cli.inject {
-            self.sink.note(Level::Warning, &format!("a fault is injected on purpose: {fault}; this is no measurement"));
+            self.sink.note(
+                Level::Warning,
+                &format!("a fault is injected on purpose: {fault}; this is no measurement"),
+            );
         }
         if bounds.reduced {
             self.sink.reduced(bounds.max_bytes);
-            self.sink.note(Level::Warning, &format!("-e {} is cut to what memory holds: {}", cli.max_bytes, bounds.formula));
+            self.sink.note(
+                Level::Warning,
+                &format!("-e {} is cut to what memory holds: {}", cli.max_bytes, bounds.formula),
+            );
         }
         if self.preamble.backend == Kind::Sim {
             self.sink.say(Level::Warning, "these times are a simulation's, not a measurement");
@@ -171,13 +170,7 @@ impl Reporter {
 
     fn how(&self) -> How<'_> {
         let Recipe { average, cputime, per_iteration, skip, processes } = &self.how;
-        How {
-            average: *average,
-            cputime: *cputime,
-            per_iteration: *per_iteration,
-            skip: *skip,
-            processes,
-        }
+        How { average: *average, cputime: *cputime, per_iteration: *per_iteration, skip: *skip, processes }
     }
 
     fn check(&self, placement: Placement, checked: &Checked) -> Check {
@@ -197,7 +190,8 @@ impl Reporter {
         };
         let what = format!("{} {}", series.dtype, label(series));
         for mismatch in checked.mismatches.iter().take(16) {
-            let text = format!("wrong data at size {} {what} {place}: {}", target.bytes, self.words(mismatch));
+            let text =
+                format!("wrong data at size {} {what} {place}: {}", target.bytes, self.words(mismatch));
             self.sink.finding("wrong_data", &[mismatch.rank], &text);
         }
         if checked.mismatches.len() > 16 {
@@ -223,7 +217,13 @@ impl Reporter {
         });
         format!(
             "rank {}{place} has {} wrong elements from {} to {}; the first must be 0x{:x} and is 0x{:x}: {}",
-            mismatch.rank, mismatch.wrong, mismatch.first, mismatch.last, mismatch.expected, mismatch.got, mismatch.cause
+            mismatch.rank,
+            mismatch.wrong,
+            mismatch.first,
+            mismatch.last,
+            mismatch.expected,
+            mismatch.got,
+            mismatch.cause
         )
     }
 

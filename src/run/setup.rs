@@ -1,6 +1,10 @@
 //! What a run needs before it can measure: the collective, the launcher's word, the GPU, the backend, the sites.
 
+use super::agreement::{Card, together};
+use super::world::World;
 use crate::aggregate::Average;
+#[cfg(feature = "nccl")]
+use crate::backend::nccl::{Early, Options};
 use crate::backend::sim::{Law, Sim};
 use crate::backend::{Backend, Device, Kind, Library};
 use crate::cli::Cli;
@@ -11,12 +15,10 @@ use crate::report::{Config, Preamble, Site};
 use crate::session::Control;
 use crate::session::launcher::Launch;
 use crate::session::watch::Who;
-use super::agreement::{Card, together};
-use super::world::World;
 
 /// The GPU of this process, opened before MPI; without the `nccl` feature there is none.
 #[cfg(feature = "nccl")]
-pub(super) type Gpu = crate::backend::nccl::Early;
+pub(super) type Gpu = Early;
 #[cfg(not(feature = "nccl"))]
 pub(super) type Gpu = std::convert::Infallible;
 
@@ -68,12 +70,7 @@ pub(super) fn refuse_singletons(launch: &Launch, world_size: u32) -> Result<()> 
 
 /// This process, as reports name it.
 pub(super) fn who(launch: &Launch) -> Who {
-    Who {
-        rank: launch.rank.unwrap_or(0),
-        host: short_host(),
-        pid: std::process::id(),
-        device: String::new(),
-    }
+    Who { rank: launch.rank.unwrap_or(0), host: short_host(), pid: std::process::id(), device: String::new() }
 }
 
 /// The host's name up to its first dot, as nccl-tests shows it.
@@ -92,7 +89,9 @@ pub(super) fn open_gpu(local_rank: u32) -> Result<Gpu> {
 /// Chooses and opens this process's GPU.
 #[cfg(not(feature = "nccl"))]
 pub(super) fn open_gpu(_local_rank: u32) -> Result<Gpu> {
-    Err(Error::Setup("--backend nccl needs a build with the feature 'nccl'; --backend mpi measures host memory".to_owned()))
+    Err(Error::Setup(
+        "--backend nccl needs a build with the feature 'nccl'; --backend mpi measures host memory".to_owned(),
+    ))
 }
 
 /// A backend before its ranks are connected.
@@ -182,8 +181,7 @@ impl Unconnected {
                 let id = control.broadcast(id)?;
                 let locals = early.locals();
                 let (first, ranks) = (control.rank() * locals, control.size() * locals);
-                let options = crate::backend::nccl::Options::for_collective(traits);
-                Ok(Box::new(early.connect(&id, first, ranks, &options)?))
+                Ok(Box::new(early.connect(&id, first, ranks, &Options::for_collective(traits))?))
             }
             Self::Ready(backend) => {
                 let _ = (control, traits);
@@ -194,7 +192,12 @@ impl Unconnected {
 }
 
 /// What this process shows the others.
-pub(super) fn card(host: &str, library: &Library, environment: &Environment, collective: &dyn Collective) -> Card {
+pub(super) fn card(
+    host: &str,
+    library: &Library,
+    environment: &Environment,
+    collective: &dyn Collective,
+) -> Card {
     let _ = collective;
     Card {
         host: host.to_owned(),
@@ -239,7 +242,8 @@ pub(super) fn preamble(cli: &Cli, world: &World, backend: &Unconnected, who: &Wh
         })
         .collect();
     let all = control.gather(&serde_json::to_vec(&mine).unwrap_or_default())?.unwrap_or_default();
-    let sites = all.iter().flat_map(|bytes| serde_json::from_slice::<Vec<Site>>(bytes).unwrap_or_default()).collect();
+    let sites =
+        all.iter().flat_map(|bytes| serde_json::from_slice::<Vec<Site>>(bytes).unwrap_or_default()).collect();
     let args: Vec<String> = std::env::args().collect();
     Ok(Preamble {
         program: program(&args),
@@ -252,6 +256,27 @@ pub(super) fn preamble(cli: &Cli, world: &World, backend: &Unconnected, who: &Wh
         config: config(cli),
         sites,
     })
+}
+
+/// The most ranks that share one GPU; 1 without GPUs, where the backend divides the host's memory itself.
+pub(super) fn sharing(sites: &[Site]) -> u64 {
+    let on_gpu = sites.iter().filter(|site| site.device.compute_capability > 0);
+    let same = |site: &&Site| {
+        let twins = |other: &&Site| other.host == site.host && other.device.bus_id == site.device.bus_id;
+        sites.iter().filter(twins).count() as u64
+    };
+    on_gpu.map(|site| same(&site)).max().unwrap_or(1)
+}
+
+/// This process's devices, as a report names them.
+pub(super) fn device_words(backend: &Unconnected) -> String {
+    let words = |device: &Device| match device.compute_capability {
+        0 => device.name.clone(),
+        _ => format!("GPU {} [{}]", device.index, device.bus_id),
+    };
+    let mut all: Vec<String> = backend.devices().iter().map(words).collect();
+    all.dedup();
+    all.join(", ")
 }
 
 /// The binary's name, without its folder.

@@ -3,11 +3,12 @@
 use std::fmt;
 
 use super::Pattern;
+use super::forms::fp8_average;
 use super::host::{Bad, locate};
 use super::number::{decode, encode};
 use super::scheme::{expected_bits, input_bits, mask};
-use super::spec::{Kind, RunSpec, Spec, fp8_average, is_scaled};
-use crate::vocab::{RedOp, What};
+use super::spec::{Kind, RunSpec, Spec, is_scaled};
+use crate::vocab::{Dtype, RedOp, What};
 
 /// One fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +77,6 @@ pub fn diagnose(pattern: &Pattern, bad: &[Bad], pattern_b: bool) -> Diagnosis {
     for site in &sites[1..] {
         causes.retain(|cause| cause.explains(pattern, &spec, site));
     }
-    // Where ranks contribute alike, ask whether an explanation is this one's: the first few suffice.
     Diagnosis { causes }
 }
 
@@ -142,7 +142,7 @@ impl Cause {
             Self::Shifted(by) => {
                 site.index.checked_add_signed(by).map(|index| site.value(spec, site.rank, index))
             }
-            Self::Flipped => return (site.expected(spec) ^ site.got).count_ones() == 1,
+            Self::Flipped => return (site.expected(spec) ^ site.got).is_power_of_two(),
         };
         predicted == Some(site.got)
     }
@@ -162,11 +162,15 @@ fn faulty(pattern: &Pattern, spec: &Spec, site: &Site, rank: u32, doubled: bool)
 /// Integers: subtracts or adds, divides or multiplies modulo 2^width.
 fn integer(pattern: &Pattern, spec: &Spec, op: RedOp, rank: u32, (y, x): (u64, u64), doubled: bool) -> u64 {
     let scaled = op == RedOp::MulSum && is_scaled(rank, pattern.repetition);
-    let x = match op {
-        RedOp::Avg => x.checked_div(spec.factor).unwrap_or(0),
-        _ if scaled => x.wrapping_mul(2),
-        _ => x,
-    };
+    let x = if scaled { x.wrapping_mul(2) } else { x };
+    if op == RedOp::Avg {
+        let sum = y.wrapping_mul(spec.factor);
+        let sum = if doubled { sum.wrapping_add(x) } else { sum.wrapping_sub(x) } & mask(spec);
+        let signed = matches!(pattern.dtype, Dtype::Int8 | Dtype::Int32 | Dtype::Int64);
+        let negative = signed && sum >> (spec.width - 1) == 1;
+        let sum = i128::from(sum) - if negative { 1 << spec.width } else { 0 };
+        return (sum / i128::from(spec.ranks)) as u64;
+    }
     match (op, doubled) {
         (RedOp::Prod, true) => y.wrapping_mul(x),
         (RedOp::Prod, false) => y.wrapping_mul(inverse(x)),
@@ -228,7 +232,6 @@ fn second_best(pattern: &Pattern, spec: &Spec, site: &Site, rank: u32) -> Option
     others.map(|other| input_bits(spec, other, site.index)).max_by_key(|bits| rank_of(*bits))
 }
 
-/// Whether a run is the result of a reduction; only there a contribution can be missing.
 impl Bad {
     /// The element of the message, or of its source's stream.
     pub fn element(&self) -> u64 {

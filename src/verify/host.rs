@@ -112,6 +112,10 @@ fn pieces(run: RunSpec) -> impl Iterator<Item = Piece> {
     })
 }
 
+fn twice(word: u64) -> (u64, u64) {
+    (word, word)
+}
+
 /// Calls `visit(position, length, words)` for the bytes `position..position + length` of the run, which lie in one
 /// word of their stream; `words` are its two legal patterns, shifted down to the first of those bytes.
 fn for_each_word(spec: &Spec, run: &RunSpec, mut visit: impl FnMut(usize, usize, (u64, u64))) {
@@ -119,9 +123,9 @@ fn for_each_word(spec: &Spec, run: &RunSpec, mut visit: impl FnMut(usize, usize,
     for piece in pieces(*run) {
         let seed = stream_seed(spec, piece.rank);
         let word = |k| match run.what {
-            0 => Some(input_word(spec, piece.rank, k)).map_or((0, 0), |word| (word, word)),
+            0 => twice(input_word(spec, piece.rank, k)),
             1 => result_word(spec, k),
-            _ => Some(stream_word(seed, k)).map_or((0, 0), |word| (word, word)),
+            _ => twice(stream_word(seed, k)),
         };
         let (start, end) = (piece.first * bytes, (piece.first + piece.count) * bytes);
         let mut position = (piece.index * bytes) as usize;
@@ -150,15 +154,15 @@ pub fn fill(buffer: &mut [u8], spec: &Spec, run: &Run, inverted: bool) {
     });
 }
 
-/// The bytes at `position` as a number, short ones filled up with zeros.
-fn load(buffer: &[u8], position: usize, length: usize) -> u64 {
+/// The bytes at `position` as a number, short ones filled up with zeros; none if they are not there.
+fn load(buffer: &[u8], position: usize, length: usize) -> Option<u64> {
     let mut bytes = [0; 8];
-    if let Some(source) = buffer.get(position..position + 8).filter(|_| length == 8) {
-        bytes.copy_from_slice(source);
-    } else if let Some(source) = buffer.get(position..position + length) {
-        bytes[..length].copy_from_slice(source);
+    if length == 8 {
+        bytes.copy_from_slice(buffer.get(position..position + 8)?);
+    } else {
+        bytes[..length].copy_from_slice(buffer.get(position..position + length)?);
     }
-    u64::from_le_bytes(bytes)
+    Some(u64::from_le_bytes(bytes))
 }
 
 /// Calls `visit(index, got, wrong_a, wrong_b)` for every element that differs from either pattern.
@@ -170,14 +174,15 @@ fn for_each_difference(
 ) {
     let bytes = (spec.width / 8) as usize;
     for_each_word(spec, run, |position, length, (a, b)| {
-        let got = load(buffer, position, length);
+        let found = load(buffer, position, length);
+        let got = found.unwrap_or(0);
         let keep = u64::MAX >> (64 - 8 * length);
-        if ((got ^ a) | (got ^ b)) & keep == 0 {
+        if found.is_some() && ((got ^ a) | (got ^ b)) & keep == 0 {
             return;
         }
         for element in 0..length / bytes {
             let shift = 8 * bytes * element;
-            let wrong = |expected: u64| ((got ^ expected) >> shift) & mask(spec) != 0;
+            let wrong = |expected: u64| found.is_none() || ((got ^ expected) >> shift) & mask(spec) != 0;
             if wrong(a) || wrong(b) {
                 visit((position / bytes + element) as u64, (got >> shift) & mask(spec), wrong(a), wrong(b));
             }
@@ -185,8 +190,8 @@ fn for_each_difference(
     });
 }
 
-/// Compares `buffer`, which starts where `run` does, with what the run must hold. Bytes that are not there count
-/// as zeros.
+/// Compares `buffer`, which starts where `run` does, with what the run must hold. Elements beyond the buffer's
+/// end are wrong.
 pub fn check(buffer: &[u8], spec: &Spec, run: &Run) -> Tally {
     let mut tally = Tally::default();
     for_each_difference(buffer, spec, &RunSpec::from(run), |index, _, a, b| {

@@ -1,6 +1,7 @@
 //! What a check of a pattern can see, and where it must not claim anything.
 
-use super::spec::{Kind, fp8_average, largest_average, spec};
+use super::forms::{fp8_average, largest_average, spec};
+use super::spec::Kind;
 use super::{Arithmetic, Pattern};
 use crate::vocab::{Dtype, RedOp};
 
@@ -64,8 +65,14 @@ fn cover(pattern: &Pattern) -> u64 {
     match spec.kind {
         kind if kind == Kind::Extreme as u32 => n,
         kind if kind == Kind::Bounded as u32 || kind == Kind::Average as u32 => {
-            // Windows of `stride` ranks touch or, once a lap, overlap by one.
-            if stride >= n { 1 } else { (n + 1).div_ceil(stride) + 1 }
+            // Windows of `stride` ranks touch or, where they wander, overlap by one once a lap.
+            if stride >= n {
+                1
+            } else if spec.wander == 0 {
+                n.div_ceil(stride)
+            } else {
+                (n + 1).div_ceil(stride) + 1
+            }
         }
         _ => 1,
     }

@@ -56,7 +56,10 @@ impl FromStr for Point {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "init" => Ok(Self::Init),
-            _ => text.parse().map(Self::Iteration).map_err(|_| format!("'{text}' is neither init nor an iteration")),
+            _ => text
+                .parse()
+                .map(Self::Iteration)
+                .map_err(|_| format!("'{text}' is neither init nor an iteration")),
         }
     }
 }
@@ -123,7 +126,9 @@ impl FromStr for Inject {
     fn from_str(text: &str) -> Result<Self, String> {
         let parts: Vec<_> = text.split(':').collect();
         let [fault, rank, rest] = parts.as_slice() else {
-            return Err(format!("'{text}' is no fault; write corrupt:RANK:HOW, hang:RANK:WHERE or stop:RANK:WHERE"));
+            return Err(format!(
+                "'{text}' is no fault; write corrupt:RANK:HOW, hang:RANK:WHERE or stop:RANK:WHERE"
+            ));
         };
         let rank = rank.parse().map_err(|_| format!("'{rank}' is no rank"))?;
         match *fault {

@@ -75,7 +75,9 @@ impl Run {
 
     /// Lines of the table that are rows, split into fields.
     pub fn rows(&self) -> Vec<Vec<String>> {
-        let is_row = |line: &&str| line.starts_with(' ') && line.trim_start().starts_with(|c: char| c.is_ascii_digit());
+        let is_row = |line: &&str| {
+            line.starts_with(' ') && line.trim_start().starts_with(|c: char| c.is_ascii_digit())
+        };
         let fields = |line: &str| line.split_whitespace().map(str::to_owned).collect();
         self.stdout.lines().filter(is_row).map(fields).collect()
     }

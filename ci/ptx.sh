@@ -1,0 +1,13 @@
+#!/bin/sh
+# Compiles src/verify/kernels/verify.cu to PTX with NVRTC from PyPI; needs python3, no GPU and no CUDA toolkit.
+#   ci/ptx.sh          writes src/verify/kernels/verify.ptx
+#   ci/ptx.sh --check  fails if that file does not come from the source
+set -eu
+cd "$(dirname "$0")/.."
+venv=target/nvrtc
+if [ ! -e "$venv/ready" ]; then
+    python3 -m venv "$venv"
+    "$venv/bin/pip" install --quiet --disable-pip-version-check nvidia-cuda-nvrtc-cu11==11.8.89
+    touch "$venv/ready"
+fi
+exec "$venv/bin/python" ci/ptx.py "$@"

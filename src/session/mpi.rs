@@ -215,19 +215,21 @@ impl Control for MpiWorld {
     }
 
     fn vote(&self, value: u64) -> Result<u64> {
-        let mut largest = 0_u64;
+        // As signed numbers in the same order: MPICH 4.0.2 compares unsigned ones as if they were signed.
+        const FLIP: u64 = 1 << 63;
+        let (mine, mut largest) = ((value ^ FLIP).cast_signed(), 0_i64);
         // SAFETY: one element each, of the type that is named.
         check("MPI_Allreduce", unsafe {
             ffi::MPI_Allreduce(
-                (&raw const value).cast::<c_void>(),
+                (&raw const mine).cast::<c_void>(),
                 (&raw mut largest).cast::<c_void>(),
                 1,
-                ffi::RSMPI_UINT64_T,
+                ffi::RSMPI_INT64_T,
                 ffi::RSMPI_MAX,
                 world(),
             )
         })?;
-        Ok(largest)
+        Ok(largest.cast_unsigned() ^ FLIP)
     }
 
     fn abort(&self) -> Abort {

@@ -141,6 +141,26 @@ fn operation(op: RedOp) -> Option<ffi::MPI_Op> {
     }
 }
 
+/// Whether this library's maximum of an unsigned type is the larger value: asked of the library itself, on one
+/// element, because the answer depends on its version and its build.
+fn orders(dtype: Dtype) -> bool {
+    if !matches!(dtype, Dtype::Uint8 | Dtype::Uint32 | Dtype::Uint64) {
+        return true;
+    }
+    let (high, mut found) = (u64::MAX.to_ne_bytes(), [0_u8; 8]);
+    // SAFETY: both hold one element of the widest type.
+    let code = unsafe {
+        ffi::MPI_Reduce_local(
+            high.as_ptr().cast::<c_void>(),
+            found.as_mut_ptr().cast::<c_void>(),
+            1,
+            datatype(dtype),
+            ffi::RSMPI_MAX,
+        )
+    };
+    code == 0 && found[0] == u8::MAX
+}
+
 fn sum() -> ffi::MPI_Op {
     // SAFETY: a constant of the library.
     unsafe { ffi::RSMPI_SUM }
@@ -182,6 +202,12 @@ impl Backend for MpiHost {
         let op = op?;
         if operation(op).is_none() {
             return Some(format!("MPI has no {op}"));
+        }
+        if matches!(op, RedOp::Max | RedOp::Min) && !orders(dtype) {
+            return Some(format!(
+                "{} {} takes the {op} of {dtype} as if it were signed (pmodels/mpich issue 6083)",
+                self.library.name, self.library.version
+            ));
         }
         let narrow = matches!(dtype, Dtype::Half | Dtype::Bfloat16) || dtype.is_fp8();
         narrow.then(|| format!("MPI has no arithmetic for {dtype}"))

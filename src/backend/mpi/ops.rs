@@ -2,7 +2,8 @@
 //!
 //! In place is `MPI_IN_PLACE` wherever MPI defines it. Two operations have no defined result in place (sendrecv,
 //! and alltoallv with unequal blocks, as in nccl-tests): they read the other buffer instead of one that is being
-//! written. `MPI_Bcast` has one buffer, so out of place the root copies its input to its output after the call,
+//! written. An in-place reduce to another root than 0 copies the root's input first where MPICH would crash, and that
+//! copy is timed. `MPI_Bcast` has one buffer, so out of place the root copies its input to its output after the call,
 //! and that copy is timed.
 #![expect(unsafe_code, reason = "MPI is a C library")]
 
@@ -14,7 +15,8 @@ use mpi::ffi;
 use super::{IN_PLACE, Message, MpiHost};
 use crate::collective::{Exchange, Ops};
 use crate::error::{Error, Result};
-use crate::session::mpi::{check, int, world};
+use crate::session::launcher::Flavour;
+use crate::session::mpi::{FLAVOUR, check, int, world};
 use crate::vocab::{Side, Slot};
 
 /// Every message has the same tag: between two ranks, MPI keeps the order of calls.
@@ -177,9 +179,16 @@ impl Ops for MpiHost {
 
     fn reduce(&mut self, from: Slot, to: Slot, count: u64, root: u32) -> Result<()> {
         let (mut input, mut output) = self.pair(from, count, to, count)?;
+        let other = Slot { side: Side::Send, ..from };
         match (from == to, self.me.rank == root) {
+            // MPICH up to 4.1.1 may read address MPI_IN_PLACE here and crash (pmodels/mpich issue 6540).
+            (true, true) if FLAVOUR == Flavour::Mpich && root != 0 => {
+                self.copy(from, other, count)?;
+                input = self.at(other, count)?;
+            }
             (true, true) => input = IN_PLACE,
-            (true, false) => output = ptr::null_mut(),
+            // Not written; no null, which MPICH 3.4 dereferenced (pmodels/mpich issue 5700).
+            (true, false) => output = self.at(other, count)?,
             (false, _) => {}
         }
         let count = self.int(count)?;

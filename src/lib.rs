@@ -27,9 +27,9 @@ use report::say;
 /// A `*_perf` binary: reads the command line and measures collective `name`.
 pub fn perf_main(name: &str) -> ExitCode {
     let exit = match Cli::read(std::env::args_os()) {
-        Ok(Parsed::Run(cli)) => {
+        Ok(Parsed::Run(mut cli)) => {
             log(cli.verbose);
-            run::run(name, &cli)
+            run::run(name, &mut cli)
         }
         Ok(Parsed::Show(text)) => {
             say::show(&text);

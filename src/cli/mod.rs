@@ -232,6 +232,27 @@ impl Cli {
         Ok(())
     }
 
+    /// Puts aside what nccl-tests puts aside with a word on stderr: odd values of `-I` and `-K`. Returns the words.
+    pub fn settle(&mut self) -> Vec<String> {
+        let mut words = Vec::new();
+        if self.per_iteration > 1 {
+            words.push("per-iteration timing (-I) only supports 0=off or 1=on. Disabling.".to_owned());
+            self.per_iteration = 0;
+        }
+        if self.skip < 0 || self.skip >= self.iterations.cast_signed() {
+            words.push(format!(
+                "per-iteration skip (-K) must be between 0 and {}. Disabling.",
+                self.iterations - 1
+            ));
+            self.skip = 0;
+        }
+        if self.skip > 0 && self.per_iteration == 0 {
+            words.push("per-iteration skip (-K) requires per-iteration timing (-I 1). Disabling.".to_owned());
+            self.skip = 0;
+        }
+        words
+    }
+
     /// Flags whose values wait for a later version: name and value of the first, if any is not neutral.
     pub fn not_supported_yet(&self) -> Option<String> {
         let flags = [

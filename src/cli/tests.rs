@@ -87,6 +87,17 @@ fn help_is_no_error() {
 }
 
 #[test]
+fn odd_values_of_two_flags_are_put_aside_with_a_word() {
+    for (line, words) in
+        [("-I 2", 1), ("-I 1 -K 20", 1), ("-K 3", 1), ("-K -1 -I 1", 1), ("-I 1 -K 3", 0), ("", 0)]
+    {
+        let mut cli = run(line);
+        assert_eq!(cli.settle().len(), words, "{line}");
+        assert!(cli.per_iteration <= 1 && (0..20).contains(&cli.skip), "{line}");
+    }
+}
+
+#[test]
 fn faults_survive_printing() {
     let points = [Point::Init, Point::Iteration(7)];
     let stuck =

@@ -53,6 +53,26 @@ impl Collective for Alltoallv {
         self.shares.refuses(ranks)
     }
 
+    fn refuses_sizes(&self, min_bytes: u64, max_bytes: u64, ranks: u32) -> Option<String> {
+        let needed = self.shares.matrix_bytes(ranks);
+        if self.shares.is_generated() {
+            None
+        } else if min_bytes != max_bytes {
+            Some(format!("a traffic matrix fixes the sizes: give -b and -e the same value, {needed} or more"))
+        } else {
+            (max_bytes < needed).then(|| format!("the traffic matrix needs -b {needed} -e {needed} or more"))
+        }
+    }
+
+    fn shares(&self, case: &Case) -> Vec<(u64, u64)> {
+        let total = |rank| {
+            let exchange = self.shares.exchange(case.layout.count, case.dtype, Member { rank, ..case.me });
+            let bytes = |elements: &[u64]| elements.iter().sum::<u64>() * case.dtype.bytes();
+            (bytes(&exchange.send), bytes(&exchange.recv))
+        };
+        (0..case.me.ranks).map(total).collect()
+    }
+
     fn launch(&self, case: &Case, _round: u32, ops: &mut dyn Ops) -> Result<()> {
         ops.alltoallv(case.input(), case.output(), &case.exchange)
     }

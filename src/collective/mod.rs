@@ -184,6 +184,16 @@ pub trait Collective: Send + Sync {
         None
     }
 
+    /// Why the sweep `min..=max` bytes cannot be measured with so many ranks, if it cannot.
+    fn refuses_sizes(&self, _min_bytes: u64, _max_bytes: u64, _ranks: u32) -> Option<String> {
+        None
+    }
+
+    /// Each rank's share of the traffic: bytes sent and received, where ranks differ.
+    fn shares(&self, _case: &Case) -> Vec<(u64, u64)> {
+        Vec::new()
+    }
+
     /// Makes the calls of one round.
     fn launch(&self, case: &Case, round: u32, ops: &mut dyn Ops) -> Result<()>;
 }

@@ -142,6 +142,51 @@ pub(super) fn agree(control: &dyn Control, card: &Card) -> Result<()> {
     if control.vote(failed)? > 0 { Err(Error::Agreed(Exit::Setup)) } else { Ok(()) }
 }
 
+/// Shows which hosts have too few GPUs for their ranks, if any has, with what to change; ends nothing.
+#[cfg(feature = "nccl")]
+pub(super) fn fits<T>(control: &dyn Control, host: &str, opened: &Result<T>) -> Result<()> {
+    let missing = match opened {
+        Err(Error::TooFewGpus { requested, found }) => Some((*requested, *found)),
+        Ok(_) | Err(_) => None,
+    };
+    if control.vote(u64::from(missing.is_some()))? == 0 {
+        return Ok(());
+    }
+    if let Some(all) = control.gather(&serde_json::to_vec(&(host, missing)).unwrap_or_default())? {
+        let all: Vec<_> = all.iter().filter_map(|bytes| serde_json::from_slice(bytes).ok()).collect();
+        say::error(&gpu_table(&all));
+    }
+    Ok(())
+}
+
+/// A line per host: its ranks, the GPUs that they need, the GPUs that it shows.
+#[cfg(any(feature = "nccl", test))]
+fn gpu_table(all: &[(String, Option<(u32, u32)>)]) -> String {
+    let mut hosts: BTreeMap<&str, (Vec<u32>, Option<(u32, u32)>)> = BTreeMap::new();
+    for (rank, (host, missing)) in (0..).zip(all) {
+        let entry = hosts.entry(host).or_default();
+        entry.0.push(rank);
+        entry.1 = entry.1.max(*missing);
+    }
+    let mut text = format!("{:<20} {:>6} {:>12} {:>11}  ranks", "host", "ranks", "GPUs needed", "GPUs found");
+    for (host, (ranks, missing)) in &hosts {
+        let (needed, found) = missing.map_or_else(
+            || (ranks.len().to_string(), "enough".to_owned()),
+            |(needed, found)| (needed.to_string(), found.to_string()),
+        );
+        let shown: Vec<String> = ranks.iter().take(16).map(u32::to_string).collect();
+        let more = if ranks.len() > 16 { ", …" } else { "" };
+        let line =
+            format!("\n{host:<20} {:>6} {needed:>12} {found:>11}  {}{more}", ranks.len(), shown.join(", "));
+        text.push_str(&line);
+    }
+    text.push_str(
+        "\nstart as many ranks per host as it has GPUs (mpirun: -N or slots=; srun: --ntasks-per-node), or let ranks \
+         share one with NCCL_TESTS_DEVICE=0 and an NCCL_HOSTID of its own for each rank",
+    );
+    text
+}
+
 /// A step that each process does alone: all succeed, or all leave with the worst code, every failure named once.
 pub(super) fn together<T>(control: &dyn Control, host: &str, step: Result<T>) -> Result<T> {
     let (code, text) = match &step {
@@ -194,6 +239,15 @@ mod tests {
             inputs: String::new(),
             env: vec![("NCCL_IB_HCA".to_owned(), "mlx5".to_owned())],
         }
+    }
+
+    #[test]
+    fn too_few_gpus_are_shown_by_host() {
+        let all = [("a", None), ("a", None), ("b", Some((1, 0))), ("b", Some((2, 0)))];
+        let all = all.map(|(host, missing)| (host.to_owned(), missing));
+        let text = gpu_table(&all);
+        assert!(text.contains("\na                         2            2      enough  0, 1\n"), "{text}");
+        assert!(text.contains("\nb                         2            2           0  2, 3\n"), "{text}");
     }
 
     #[test]

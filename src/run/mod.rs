@@ -33,9 +33,23 @@ use world::World;
 type SharedSink = Arc<OnceLock<Sink>>;
 
 /// Measures collective `name` as `cli` asks.
-pub fn run(name: &str, cli: &Cli) -> Exit {
+pub fn run(name: &str, cli: &mut Cli) -> Exit {
     let lookup = |name: &str| std::env::var(name).ok();
     let launch = Launch::read(&lookup);
+    let is_first = launch.rank.unwrap_or(0) == 0;
+    for word in cli.settle() {
+        if is_first {
+            say::warning(&word);
+        }
+    }
+    if let Some(file) = setup::redirect_debug(cli.backend)
+        && is_first
+    {
+        say::warning(&format!(
+            "NCCL_DEBUG is set: NCCL's own lines go to {} (NCCL_DEBUG_FILE)",
+            file.display()
+        ));
+    }
     match Job::start(name, cli, launch) {
         Ok(job) => job.go(),
         Err(error) => {
@@ -186,6 +200,10 @@ impl<'a> Job<'a> {
             Some(error) => Err(error),
             None => plan::series(self.cli, self.collective.traits(), ranks),
         };
+        let planned = planned.and_then(|series| {
+            let refused = self.collective.refuses_sizes(self.cli.min_bytes, self.cli.max_bytes, ranks);
+            refused.map_or(Ok(series), |text| Err(Error::Usage(text)))
+        });
         planned.map_err(|error| {
             if control.rank() == 0 {
                 say::error(&error.to_string());
@@ -197,7 +215,7 @@ impl<'a> Job<'a> {
     /// Opens rank 0's outputs and prints what is known; an output that cannot be opened ends the run here.
     fn open(&self, control: &dyn Control, preamble: &Preamble) -> Result<Option<Reporter>> {
         let opened = if control.rank() == 0 {
-            Reporter::open(self.cli, preamble, &*self.collective, &self.sink).map(Some)
+            Reporter::open(self.cli, preamble, &*self.collective, &self.environment, &self.sink).map(Some)
         } else {
             Ok(None)
         };

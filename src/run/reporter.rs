@@ -9,13 +9,14 @@ use super::sweep::{Gathered, Range};
 use crate::aggregate::{Average, Cell, Check, How, Mode, Observer, Row, Totals, cell};
 use crate::backend::Kind;
 use crate::cli::Cli;
+use crate::cli::env::Environment;
 use crate::collective::{Case, Collective, Traffic};
 use crate::error::{Error, Exit, Result};
 use crate::measure::{Checked, Mismatch, Target};
 use crate::plan::Series;
 use crate::report::record::{Event, Plan};
 use crate::report::sink::Level;
-use crate::report::{Outcome, Paths, Preamble, Sink};
+use crate::report::{Outcome, Paths, Preamble, Sink, table};
 use crate::session::watch::{Failure, Sink as OnFailure};
 use crate::vocab::Placement;
 
@@ -38,8 +39,33 @@ pub(super) fn emergency(sink: &SharedSink) -> OnFailure {
             culprits: failure.culprits.clone(),
             end_time: local_time(),
         };
-        sink.get().cloned().unwrap_or_else(Sink::silent).emergency(&text, &event);
+        let Some(sink) = sink.get() else {
+            Sink::silent().emergency(&text, &event);
+            return;
+        };
+        sink.emergency(&text, &event);
+        // The lines of nccl-tests by which tools know a failure.
+        for culprit in failure.culprits.iter().take(1) {
+            let library = match failure.exit {
+                Exit::Cuda => Some("CUDA"),
+                Exit::Library => Some("NCCL"),
+                _ => None,
+            };
+            if let Some(library) = library {
+                sink.print(&table::library_failure(
+                    &culprit.host,
+                    library,
+                    event_phase(failure),
+                    &failure.cause,
+                ));
+            }
+            sink.print(&table::test_failure(&culprit.host, culprit.pid, event_phase(failure)));
+        }
     })
+}
+
+fn event_phase(failure: &Failure) -> &'static str {
+    failure.phase.words()
 }
 
 /// Rank 0's.
@@ -51,6 +77,7 @@ pub(super) struct Reporter {
     preamble: Preamble,
     checks_in_place: bool,
     told: HashSet<String>,
+    print_summary: bool,
 }
 
 /// How cells are made, from the command line.
@@ -68,6 +95,7 @@ impl Reporter {
         cli: &Cli,
         preamble: &Preamble,
         collective: &dyn Collective,
+        environment: &Environment,
         shared: &SharedSink,
     ) -> Result<Self> {
         let sink = Sink::open(&Paths { json: cli.json.clone(), record: cli.record.clone() })?;
@@ -94,6 +122,7 @@ impl Reporter {
             preamble: preamble.clone(),
             checks_in_place: traits.checks_in_place,
             told: HashSet::new(),
+            print_summary: environment.print_summary,
         })
     }
 
@@ -133,6 +162,19 @@ impl Reporter {
     /// A type and reduction that cannot be run here.
     pub(super) fn waived(&self, series: &Series, reason: &str) {
         self.sink.waived(series.dtype, &label(series), reason);
+    }
+
+    /// Whether `NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY` asks for each rank's traffic.
+    pub(super) fn wants_shares(&self) -> bool {
+        self.print_summary
+    }
+
+    /// Each rank's bytes, to stderr and the record; nccl-tests prints them into the row.
+    pub(super) fn shares(&self, target: &Target, shares: &[(u64, u64)]) {
+        for (rank, (send, recv)) in shares.iter().enumerate() {
+            let text = format!("size {} rank {rank} send_bytes={send} recv_bytes={recv}", target.bytes);
+            self.sink.note(Level::Info, &text);
+        }
     }
 
     /// A finished row.

@@ -1,7 +1,11 @@
 //! What a run needs before it can measure: the collective, the launcher's word, the GPU, the backend, the sites.
 
-use super::agreement::{Card, together};
+use super::agreement::{self, Card, together};
 use super::world::World;
+#[cfg(feature = "nccl")]
+use std::path::Path;
+use std::path::PathBuf;
+
 use crate::aggregate::Average;
 #[cfg(feature = "nccl")]
 use crate::backend::nccl::{Early, Options};
@@ -81,6 +85,16 @@ fn short_host() -> String {
     full.split('.').next().unwrap_or_default().to_owned()
 }
 
+/// Where NCCL's log goes, if it would tear the table. Before any thread is started.
+pub(super) fn redirect_debug(kind: Kind) -> Option<PathBuf> {
+    #[cfg(feature = "nccl")]
+    if kind == Kind::Nccl {
+        return crate::backend::nccl::redirect_debug(Path::new("."));
+    }
+    let _ = kind;
+    None
+}
+
 /// Chooses and opens this process's GPU.
 #[cfg(feature = "nccl")]
 pub(super) fn open_gpu(local_rank: u32) -> Result<Gpu> {
@@ -123,6 +137,7 @@ pub(super) fn backend(cli: &Cli, world: &World, gpu: Option<Result<Gpu>>, host: 
 
 #[cfg(feature = "nccl")]
 fn nccl(control: &dyn Control, host: &str, opened: Result<Gpu>) -> Result<Unconnected> {
+    agreement::fits(control, host, &opened)?;
     Ok(Unconnected::Gpu(Box::new(together(control, host, opened)?)))
 }
 

@@ -93,6 +93,9 @@ fn row(
     }
     if let (Some(reporter), Some(case)) = (reporter, case) {
         let traffic = bench.collective.traffic(&case);
+        if reporter.wants_shares() {
+            reporter.shares(target, &bench.collective.shares(&case));
+        }
         reporter.row(series, target, &case, traffic, (cycle, bench.settings.iterations), cells);
     }
     Ok(())

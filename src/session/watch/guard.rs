@@ -246,7 +246,8 @@ impl Guard {
             None => self.follow(&invitation).map(Role::Follow),
         };
         self.role = role.unwrap_or_else(|error| {
-            tracing::warn!(
+            // Not worth a warning by itself: rank 0 may just have refused the run.
+            tracing::info!(
                 rank = self.who.rank,
                 host = %self.who.host,
                 "no connection to rank 0's watchdog ({error}): a hang is reported by this rank alone; \

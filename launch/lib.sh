@@ -177,7 +177,7 @@ name_death() {
 # job_code LAUNCHER-CODE: the exit code of the job. A launcher may put its own in front of the ranks', so the
 # record's last event counts; where no rank lived to write one, the dead rank is named and the code is 8.
 job_code() {
-  local code=$1 last='' recorded=''
+  local code=$1 last='' recorded='' aborted
   # An older file of that name says nothing about this run.
   [ "$RECORD" -nt "$RESULTS/command.txt" ] && last=$(tail -n 1 "$RECORD")
   if grep -qE '"event"[[:space:]]*:[[:space:]]*"(finish|failed)"' <<< "$last"; then
@@ -185,6 +185,10 @@ job_code() {
   fi
   # A rank may still die after the last event; that is no success.
   if [ -n "$recorded" ] && { [ "$recorded" != 0 ] || [ "$code" = 0 ]; }; then return "$recorded"; fi
+  # MPI_Abort says its code; PMI2 under Slurm then kills all ranks, as if they had died.
+  aborted=$(cat "$RESULTS/stderr.log" "$RESULTS/stdout.log" |
+    grep -aoE -m 1 'application called MPI_Abort\([^)]*, ?[0-9]+\)' | grep -oE '[0-9]+' | tail -n 1) || true
+  if [[ $aborted =~ ^([1-9]|10)$ ]]; then return "$aborted"; fi
   read_death "$code"
   if [ -n "$DEAD_HOW" ]; then
     name_death

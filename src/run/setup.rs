@@ -55,12 +55,14 @@ pub(super) fn refuse_launch(kind: Kind, launch: &Launch) -> Result<()> {
 }
 
 /// Refuses processes that were meant to be one job and are each alone.
+#[cfg_attr(not(feature = "mpi"), expect(clippy::unnecessary_wraps, reason = "with MPI it fails"))]
 pub(super) fn refuse_singletons(launch: &Launch, world_size: u32) -> Result<()> {
     #[cfg(feature = "mpi")]
-    {
-        use crate::session::mpi::{FLAVOUR, library_version};
-        launch.refuse_singletons(world_size, FLAVOUR, &library_version())
-    }
+    return launch.refuse_singletons(
+        world_size,
+        crate::session::mpi::FLAVOUR,
+        &crate::session::mpi::library_version(),
+    );
     #[cfg(not(feature = "mpi"))]
     {
         let _ = (launch, world_size);
@@ -173,6 +175,7 @@ impl Unconnected {
     }
 
     /// Makes the communicator. A failure here is this process's own: others may hang in it.
+    #[cfg_attr(not(feature = "nccl"), expect(clippy::unnecessary_wraps, reason = "with NCCL it fails"))]
     pub(super) fn connect(self, control: &dyn Control, traits: Traits) -> Result<Box<dyn Backend>> {
         match self {
             #[cfg(feature = "nccl")]

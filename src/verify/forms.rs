@@ -219,7 +219,8 @@ fn linear(spec: &Spec, scaled: bool) -> Spec {
     let mut base = [0; 8];
     for digit in 0..=digit_last {
         let digits = digit_sum(n, digit, digit_bits);
-        base[digit as usize] = n.wrapping_add(2 * digits).wrapping_add((2 * pace) * spec.repetition);
+        base[digit as usize] =
+            n.wrapping_add(2 * digits).wrapping_add(spec.repetition.wrapping_mul(2 * pace));
     }
     let lead = spec.repetition.wrapping_mul(u64::wrapping_sub(pace, n));
     Spec {

@@ -49,7 +49,7 @@ pub struct Pattern {
     pub op: Option<RedOp>,
     /// Ranks in the communicator, 1 to 65536.
     pub ranks: u32,
-    /// Which checked call this is. Consecutive calls differ in every element, so an old buffer cannot pass.
+    /// Which checked call this is, below 2^32. Consecutive calls differ in every element, so an old buffer cannot pass.
     pub repetition: u64,
     /// How the library adds.
     pub arithmetic: Arithmetic,

@@ -304,8 +304,7 @@ fn reported<'a>(reports: &[Report], rows: &'a [Row]) -> Verdict<'a> {
     let culprits = reports.iter().filter_map(named).collect();
     let first = reports.first();
     let exit = first.map_or(Exit::Died, |report| report.exit);
-    let text = first.map_or_else(String::new, |report| report.text.clone());
-    let rank = first.map_or(0, |report| report.rank);
+    let (rank, text) = first.map_or((0, ""), |report| (report.rank, report.text.as_str()));
     let more = match reports.len() {
         0 | 1 => String::new(),
         n => format!("; {} reported errors within a second", count(n - 1) + " more"),

@@ -104,10 +104,18 @@ fn a_stale_contribution_shows() {
             let sparse = matches!(pattern.op, Some(RedOp::Prod)) && pattern.dtype.is_float()
                 || pattern.op == Some(RedOp::Avg) && pattern.dtype.bytes() == 1
                 || is_extreme(&pattern);
-            let within =
-                if sparse { 2 * u64::from(pattern.ranks) + 2 * cover_elems } else { cover_elems + 1 };
-            for rank in some_ranks(pattern.ranks) {
-                let base = scatter(u64::from(rank) + repetition);
+            let within = match cover_elems {
+                _ if sparse => 2 * u64::from(pattern.ranks) + 2 * cover_elems,
+                1 => 1,
+                some => some + 1,
+            };
+            // Anywhere, and from an element that the rank leads.
+            let n = u64::from(pattern.ranks);
+            let cases = some_ranks(pattern.ranks).into_iter().flat_map(|rank| {
+                let anywhere = scatter(u64::from(rank) + repetition);
+                [(rank, anywhere), (rank, anywhere / n * n + u64::from(rank))]
+            });
+            for (rank, base) in cases {
                 let differs = |index: &u64| input_bits(&spec, rank, *index) != input_bits(&old, rank, *index);
                 let hits: Vec<u64> = (base..base + within).filter(differs).collect();
                 let inputs = |index| {

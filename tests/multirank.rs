@@ -261,6 +261,34 @@ fn a_stopped_rank_is_named_at_the_deadline() {
 }
 
 #[test]
+fn the_others_end_a_job_whose_rank_0_is_stopped() {
+    let folder = tempfile::tempdir().unwrap();
+    let job = endless(folder.path(), 3, "-T 5");
+    let pids = pids(&job.record);
+    job.has_rows();
+    signal(pids[0], "STOP");
+    let record_path = job.record.clone();
+    let run = wait(job.child, job.start, Duration::from_secs(90));
+    assert_eq!(run.code, Some(4), "{}", run.stderr);
+    assert!(run.stderr.contains("rank 0 (host "), "{}", run.stderr);
+    // Open MPI continues a stopped process before it kills it: what rank 0 then writes must accuse nobody else.
+    let last = record(&record_path).pop().unwrap();
+    assert!(last["event"] != "failed" || last["culprits"][0]["rank"] == 0, "{last}");
+}
+
+#[test]
+fn a_signal_to_one_rank_ends_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let job = endless(folder.path(), 3, "");
+    let pids = pids(&job.record);
+    job.has_rows();
+    signal(pids[2], "TERM");
+    let run = wait(job.child, job.start, Duration::from_secs(60));
+    assert_eq!(run.code, Some(8), "{}", run.stderr);
+    assert!(run.stderr.contains("ended by signal SIGTERM, which rank 2"), "{}", run.stderr);
+}
+
+#[test]
 fn a_rank_stopped_before_the_communicator_is_named() {
     for (fault, named) in [("stop:2:init", "rank 2 (host "), ("hang:1:init", "rank 1 (host ")] {
         let run = run(3, "all_reduce", &format!("-b 8 -e 8 --timeout-init 5 --inject {fault}"));

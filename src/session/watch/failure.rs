@@ -81,6 +81,13 @@ pub enum Cause {
         /// `SIGTERM`, `SIGINT`.
         name: String,
     },
+    /// Another rank's watchdog ends the job, because this one, rank 0's, did not answer it.
+    Overruled {
+        /// Whose.
+        by: u32,
+        /// Its code.
+        exit: Exit,
+    },
     /// Rank 0's watchdog is gone or silent, says this other rank.
     LostLead {
         /// Timeout where it is silent, Died where its connection broke.
@@ -162,6 +169,12 @@ pub fn judge(cause: &Cause, rows: &[Row]) -> Failure {
             cause: format!("ended by signal {name}, which rank {rank} received first"),
             culprits: Vec::new(),
         },
+        Cause::Overruled { by, exit } => {
+            let me = rows.iter().filter(|row| row.who.rank == 0);
+            let culprits = me.map(|row| (row, format!("was silent; {}", standing(row)))).collect();
+            let cause = format!("rank 0 was stopped or starved for seconds, and rank {by} ended the job");
+            Verdict { exit: *exit, cause, culprits }
+        }
         Cause::LostLead { exit, text } => {
             let lead = rows.iter().filter(|row| row.who.rank == 0 && row.link != Link::Answers);
             let culprits = lead.map(|row| (row, "its watchdog does not answer".to_owned())).collect();
@@ -284,17 +297,14 @@ fn broken(rows: &[Row]) -> Verdict<'_> {
 }
 
 fn reported<'a>(reports: &[Report], rows: &'a [Row]) -> Verdict<'a> {
-    let row = |rank: u32| rows.iter().find(|row| row.who.rank == rank);
-    let culprits: Vec<_> = reports
-        .iter()
-        .filter_map(|report| {
-            row(report.rank).map(|row| (row, format!("{}; in {}", report.text, place(&row.stand))))
-        })
-        .collect();
+    let named = |report: &Report| {
+        let row = rows.iter().find(|row| row.who.rank == report.rank)?;
+        Some((row, format!("{}; in {}", report.text, place(&row.stand))))
+    };
+    let culprits = reports.iter().filter_map(named).collect();
     let first = reports.first();
     let exit = first.map_or(Exit::Died, |report| report.exit);
-    let text = first.map_or_else(String::new, |report| report.text.clone());
-    let rank = first.map_or(0, |report| report.rank);
+    let (rank, text) = first.map_or((0, ""), |report| (report.rank, report.text.as_str()));
     let more = match reports.len() {
         0 | 1 => String::new(),
         n => format!("; {} reported errors within a second", count(n - 1) + " more"),

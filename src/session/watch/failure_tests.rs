@@ -89,6 +89,10 @@ fn deaths_errors_and_signals_have_their_codes() {
     let failure = judge(&Cause::Reported(reports), &rows);
     assert_eq!((failure.exit, ranks(&failure)), (Exit::Library, vec![2]));
 
+    let failure = judge(&Cause::Overruled { by: 2, exit: Exit::Timeout }, &rows);
+    assert_eq!((failure.exit, ranks(&failure)), (Exit::Timeout, vec![0]));
+    assert!(failure.cause.ends_with("rank 2 ended the job"));
+
     let failure = judge(&Cause::Signal { rank: 0, name: "SIGTERM".to_owned() }, &rows);
     assert_eq!(failure.exit, Exit::Died);
     assert!(failure.cause.contains("ended by signal SIGTERM"));

@@ -58,7 +58,7 @@ pub struct Memory {
 /// What differs between backends and shapes the loop or the check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caps {
-    /// In place, reduce_scatter leaves its result at the start of the input (MPI) rather than in the rank's block.
+    /// In place, `reduce_scatter` leaves its result at the start of the input (MPI) rather than in the rank's block.
     pub shrinks_to_start: bool,
     /// Calls return before the operation is complete, so that enqueueing and completion are two times.
     pub asynchronous: bool,

@@ -47,6 +47,7 @@ pub const ALL: [Entry; 11] = [
 
 /// What the table and the sweep must know of a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent properties, each asked for by its name")]
 pub struct Traits {
     /// It reduces: `-o` is swept and data is arithmetic.
     pub reduces: bool,

@@ -52,12 +52,12 @@ pub struct Deadlines {
 impl Deadlines {
     /// First use of a size: connections are made, kernels loaded.
     pub fn first_use(&self) -> Duration {
-        self.every.unwrap_or(Duration::from_secs(900))
+        self.every.unwrap_or(Duration::from_mins(15))
     }
 
     /// Anything that should take `expected`.
     pub fn later(&self, expected: Duration) -> Duration {
-        self.every.unwrap_or(Duration::from_secs(60) + expected * 20)
+        self.every.unwrap_or(Duration::from_mins(1) + expected * 20)
     }
 }
 

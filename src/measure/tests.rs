@@ -82,13 +82,12 @@ fn right_data_is_right_for_every_type_and_reduction() {
 fn name_of(how: Corruption, traits: Traits) -> Option<&'static [&'static str]> {
     Some(match (how, traits.reduces) {
         (Corruption::Lost, true) => &["contribution of rank 1 missing"],
-        (Corruption::Lost, false) => &["never written"],
         (Corruption::Doubled, true) => &["contribution of rank 1 counted twice"],
         (Corruption::Doubled, false) | (Corruption::Swapped, true) => return None,
         (Corruption::Shifted, _) => &["shifted by 1 elements"],
         (Corruption::Swapped, false) => &["block of rank", "shifted by"],
         (Corruption::Stale, _) => &["previous repetition", "repetitions ago"],
-        (Corruption::Unwritten, _) => &["never written"],
+        (Corruption::Unwritten, _) | (Corruption::Lost, false) => &["never written"],
         (Corruption::Flipped, _) => &["one bit flipped"],
     })
 }
@@ -105,8 +104,8 @@ fn every_fault_is_found_and_named_in_every_collective() {
                 None => assert_eq!(checked.wrong, Some(0), "{what}"),
                 Some(names) => {
                     assert!(checked.wrong > Some(0), "{what}");
-                    let named = |name: &&str| checked.mismatches.iter().any(|bad| bad.cause.contains(*name));
-                    assert!(names.iter().any(named), "{what}");
+                    let fits = |word: &&str| checked.mismatches.iter().any(|bad| bad.cause.contains(*word));
+                    assert!(names.iter().any(fits), "{what}");
                 }
             }
             let unchecked = Run { settings: settings(0, Blocking::None, false), ..run };

@@ -30,6 +30,7 @@ fn row() -> Row {
     for cell in &mut row.cells {
         cell.ranks = vec![sample(0, 20.1), sample(1, 19.7)];
         cell.wrong_ranks = vec![1];
+        cell.coverage = Some(0.5);
         let stats = cell.per_iteration.as_mut().unwrap();
         stats.times_us = vec![20.1, 20.2];
         stats.per_process_us = vec![vec![20.1, 20.2], vec![19.7, 19.8]];

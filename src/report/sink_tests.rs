@@ -62,6 +62,8 @@ fn failed() -> Event {
     Event::Failed {
         exit_code: 4,
         phase: "timed".to_owned(),
+        size_bytes: 8,
+        iteration: 3,
         cause: "rank 1 is silent".to_owned(),
         culprits: Vec::new(),
         end_time: "2026-11-30 12:02:46".to_owned(),

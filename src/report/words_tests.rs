@@ -61,7 +61,23 @@ fn each_rule_catches() {
         let line = format!("critrank: warning: x{}y", rule.phrase);
         assert_eq!(broken(&line).map(|found| found.phrase), Some(rule.phrase), "{line}");
     }
+    let bad = [
+        "low bandwidth",
+        "a slow rank on node2",
+        "# rank 3 FAILED",
+        "the Avg Bus figure",
+        " .. vm pid 1: Test failure x",
+        "vm: Test NCCL failure x",
+        "2 out of bounds",
+        "NCCL WARN x",
+        "Invalid number of GPUs: 2",
+        "invalid device ordinal",
+        "in the out-of-place half",
+        " # Collective test starting: x",
+    ];
+    for line in bad {
+        assert!(broken(line).is_some(), "{line}");
+    }
     assert!(broken("rank 3 failed").is_none(), "only capitals count");
-    assert!(broken("a slow rank on node2").is_some());
     assert!(looks_like_row("  12 GPUs") && !looks_like_row("# 12"));
 }

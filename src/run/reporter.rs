@@ -242,9 +242,8 @@ impl Reporter {
         let exit = outcome.exit();
         // An output that failed was reported when it did; what was measured is in the others.
         match self.sink.finish(&outcome, exit.code()) {
-            Ok(()) => Ok(exit),
             Err(Error::File { .. }) if exit == Exit::Success => Ok(Exit::Setup),
-            Err(Error::File { .. }) => Ok(exit),
+            Ok(()) | Err(Error::File { .. }) => Ok(exit),
             Err(error) => Err(error),
         }
     }

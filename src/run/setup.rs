@@ -4,7 +4,7 @@ use super::agreement::{Card, together};
 use super::world::World;
 use crate::aggregate::Average;
 #[cfg(feature = "nccl")]
-use crate::backend::nccl::{Early, Nccl, Options};
+use crate::backend::nccl::{Early, Options};
 use crate::backend::sim::{Law, Sim};
 use crate::backend::{Backend, Device, Kind, Library};
 use crate::cli::Cli;
@@ -55,12 +55,14 @@ pub(super) fn refuse_launch(kind: Kind, launch: &Launch) -> Result<()> {
 }
 
 /// Refuses processes that were meant to be one job and are each alone.
+#[cfg_attr(not(feature = "mpi"), expect(clippy::unnecessary_wraps, reason = "with MPI it fails"))]
 pub(super) fn refuse_singletons(launch: &Launch, world_size: u32) -> Result<()> {
     #[cfg(feature = "mpi")]
-    {
-        use crate::session::mpi::{FLAVOUR, library_version};
-        launch.refuse_singletons(world_size, FLAVOUR, &library_version())
-    }
+    return launch.refuse_singletons(
+        world_size,
+        crate::session::mpi::FLAVOUR,
+        &crate::session::mpi::library_version(),
+    );
     #[cfg(not(feature = "mpi"))]
     {
         let _ = (launch, world_size);
@@ -173,17 +175,16 @@ impl Unconnected {
     }
 
     /// Makes the communicator. A failure here is this process's own: others may hang in it.
+    #[cfg_attr(not(feature = "nccl"), expect(clippy::unnecessary_wraps, reason = "with NCCL it fails"))]
     pub(super) fn connect(self, control: &dyn Control, traits: Traits) -> Result<Box<dyn Backend>> {
         match self {
             #[cfg(feature = "nccl")]
             Self::Gpu(early) => {
                 let id = if control.rank() == 0 { early.unique_id()?.to_vec() } else { Vec::new() };
-                let id = <[u8; 128]>::try_from(control.broadcast(id)?)
-                    .map_err(|_| Error::Setup("rank 0 sent no NCCL id".to_owned()))?;
+                let id = control.broadcast(id)?;
                 let locals = early.locals();
                 let (first, ranks) = (control.rank() * locals, control.size() * locals);
-                let options = Options { cta_policy: None, max_p2p_peers: traits.peers };
-                Ok(Box::new(Nccl::connect(*early, &id, first, ranks, &options)?))
+                Ok(Box::new(early.connect(&id, first, ranks, &Options::for_collective(traits))?))
             }
             Self::Ready(backend) => {
                 let _ = (control, traits);

@@ -17,6 +17,7 @@ pub(super) enum World {
 
 impl World {
     /// Starts MPI where this build has it and `alone` does not forbid it.
+    #[cfg_attr(not(feature = "mpi"), expect(clippy::unnecessary_wraps, reason = "with MPI it fails"))]
     pub(super) fn init(alone: bool) -> Result<Self> {
         #[cfg(feature = "mpi")]
         if !alone {
@@ -44,6 +45,7 @@ impl World {
     }
 
     /// Orderly end; after it nothing of MPI may be called.
+    #[cfg_attr(not(feature = "mpi"), expect(clippy::unnecessary_wraps, reason = "with MPI it fails"))]
     pub(super) fn finalize(self) -> Result<()> {
         match self {
             #[cfg(feature = "mpi")]

@@ -243,14 +243,14 @@ mod tests {
     fn srun_must_offer_what_the_mpi_needs() {
         let none = launch(&STEP);
         let pmix = launch(&both(STEP, [("PMIX_RANK", "5")]));
-        let pmi2 = launch(&both(STEP, [("PMI_RANK", "5"), ("PMI_FD", "7")]));
+        let under_pmi = launch(&both(STEP, [("PMI_RANK", "5"), ("PMI_FD", "7")]));
         let refused =
             |launch: &Launch, mpi| launch.refuse_before_init(mpi).err().map(|error| error.to_string());
         assert!(refused(&none, Flavour::OpenMpi).is_some_and(|text| text.contains("srun --mpi=pmix")));
-        assert!(refused(&pmi2, Flavour::OpenMpi).is_some_and(|text| text.contains("srun --mpi=pmix")));
+        assert!(refused(&under_pmi, Flavour::OpenMpi).is_some_and(|text| text.contains("srun --mpi=pmix")));
         assert!(refused(&none, Flavour::Mpich).is_some_and(|text| text.contains("srun --mpi=pmi2")));
         assert_eq!(refused(&pmix, Flavour::OpenMpi), None);
-        assert_eq!(refused(&pmi2, Flavour::Mpich), None);
+        assert_eq!(refused(&under_pmi, Flavour::Mpich), None);
         let one = Launch { size: Some(1), ..none };
         assert_eq!(refused(&one, Flavour::OpenMpi), None);
     }

@@ -32,7 +32,7 @@ impl Stall {
             let _ = signal_hook::low_level::raise(signal_hook::consts::SIGSTOP);
         }
         loop {
-            thread::sleep(Duration::from_secs(3600));
+            thread::sleep(Duration::from_hours(1));
         }
     }
 }

@@ -3,10 +3,11 @@
 use std::fmt;
 
 use super::Pattern;
+use super::forms::fp8_average;
 use super::host::{Bad, locate};
 use super::number::{decode, encode};
 use super::scheme::{expected_bits, input_bits, mask};
-use super::spec::{Kind, RunSpec, Spec, fp8_average, is_scaled};
+use super::spec::{Kind, RunSpec, Spec, is_scaled};
 use crate::vocab::{Dtype, RedOp, What};
 
 /// One fault.
@@ -76,7 +77,6 @@ pub fn diagnose(pattern: &Pattern, bad: &[Bad], pattern_b: bool) -> Diagnosis {
     for site in &sites[1..] {
         causes.retain(|cause| cause.explains(pattern, &spec, site));
     }
-    // Where ranks contribute alike, ask whether an explanation is this one's: the first few suffice.
     Diagnosis { causes }
 }
 
@@ -142,7 +142,7 @@ impl Cause {
             Self::Shifted(by) => {
                 site.index.checked_add_signed(by).map(|index| site.value(spec, site.rank, index))
             }
-            Self::Flipped => return (site.expected(spec) ^ site.got).count_ones() == 1,
+            Self::Flipped => return (site.expected(spec) ^ site.got).is_power_of_two(),
         };
         predicted == Some(site.got)
     }
@@ -232,7 +232,6 @@ fn second_best(pattern: &Pattern, spec: &Spec, site: &Site, rank: u32) -> Option
     others.map(|other| input_bits(spec, other, site.index)).max_by_key(|bits| rank_of(*bits))
 }
 
-/// Whether a run is the result of a reduction; only there a contribution can be missing.
 impl Bad {
     /// The element of the message, or of its source's stream.
     pub fn element(&self) -> u64 {

@@ -5,10 +5,11 @@
 //! check compares bits; it has no tolerance, sends nothing, and keeps no reference copy. The loops here and the
 //! kernels in `kernels/verify.cu` compute the same bits, from the same two structs [`Spec`] and [`RunSpec`].
 //!
-//! Reading order: [`Pattern`] (what a call's data depends on), [`Sight`] (what can be seen in it), `spec` (launch
-//! constants), `scheme` (closed forms), `host` (fill and check), `diagnose` (naming a fault).
+//! Reading order: [`Pattern`] (what a call's data depends on), [`Sight`] (what can be seen in it), `spec` and `forms`
+//! (launch constants), `scheme` (closed forms), `host` (fill and check), `diagnose` (naming a fault).
 
 mod diagnose;
+mod forms;
 mod host;
 mod number;
 mod scheme;
@@ -48,7 +49,7 @@ pub struct Pattern {
     pub op: Option<RedOp>,
     /// Ranks in the communicator, 1 to 65536.
     pub ranks: u32,
-    /// Which checked call this is. Consecutive calls differ in every element, so an old buffer cannot pass.
+    /// Which checked call this is, below 2^32. Consecutive calls differ in every element, so an old buffer cannot pass.
     pub repetition: u64,
     /// How the library adds.
     pub arithmetic: Arithmetic,
@@ -65,7 +66,7 @@ impl Pattern {
 
     /// The launch constants.
     pub fn spec(&self) -> Spec {
-        spec::spec(self)
+        forms::spec(self)
     }
 
     /// Bits of the scalar with which `rank` multiplies in [`RedOp::MulSum`]: little endian, `dtype.bytes()` used.

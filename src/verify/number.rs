@@ -39,7 +39,7 @@ impl Format {
         if value == 0.0 {
             return 0;
         }
-        let exponent = ((value.to_bits() >> 52) as i64 - 1023).max(1 - self.bias);
+        let exponent = ((value.to_bits() >> 52).cast_signed() - 1023).max(1 - self.bias);
         let unit = exponent - i64::from(self.mantissa);
         // Dividing by a power of two in two steps: neither factor leaves the range of an f64.
         let scaled = (value * power_of_two(-unit / 2) * power_of_two(-unit - -unit / 2)).round_ties_even();
@@ -52,7 +52,7 @@ impl Format {
 
     /// The value of a finite pattern, without its sign.
     fn value(self, magnitude: u64) -> f64 {
-        let field = (magnitude >> self.mantissa) as i64;
+        let field = (magnitude >> self.mantissa).cast_signed();
         let fraction = magnitude & ((1 << self.mantissa) - 1);
         let significand = if field == 0 { fraction } else { fraction | (1 << self.mantissa) };
         significand as f64 * power_of_two(field.max(1) - self.bias - i64::from(self.mantissa))

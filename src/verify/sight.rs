@@ -1,6 +1,7 @@
 //! What a check of a pattern can see, and where it must not claim anything.
 
-use super::spec::{Kind, fp8_average, largest_average, spec};
+use super::forms::{fp8_average, largest_average, spec};
+use super::spec::Kind;
 use super::{Arithmetic, Pattern};
 use crate::vocab::{Dtype, RedOp};
 

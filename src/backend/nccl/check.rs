@@ -59,8 +59,8 @@ impl Nccl {
         Ok(from_words(words))
     }
 
-    /// At most `limit` elements that differ from pattern A, or B where `pattern_b`, in order. Of a run with more of
-    /// them than a report holds, any.
+    /// At most `limit` elements, in order, that differ from pattern A, or B. Of a run with more of them than a
+    /// report holds, any.
     pub(super) fn bad_content(
         &mut self,
         content: &Content,

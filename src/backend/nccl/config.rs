@@ -7,6 +7,8 @@
 use std::ffi::{c_char, c_int, c_uint};
 use std::ptr;
 
+use crate::collective::Traits;
+
 /// `NCCL_CONFIG_UNDEF_INT`.
 const UNDEFINED: c_int = c_int::MIN;
 /// `NCCL_API_MAGIC`.
@@ -51,6 +53,11 @@ pub struct Options {
 }
 
 impl Options {
+    /// What nccl-tests sets for a collective.
+    pub fn for_collective(traits: Traits) -> Self {
+        Self { cta_policy: None, max_p2p_peers: traits.peers }
+    }
+
     /// The structure for `ncclCommInitRankConfig`. As nccl-tests does, it asks for the schedule that suits
     /// `NVLink` (2.28).
     pub(super) fn config(&self) -> Config {
@@ -150,6 +157,15 @@ mod tests {
         );
         let config = Options { cta_policy: Some(2), max_p2p_peers: Some(2) }.config();
         assert_eq!((config.cta_policy, config.max_p2p_peers, config.nvlink_centric_sched), (2, 2, 1));
+    }
+
+    #[test]
+    fn only_sendrecv_has_two_peers() {
+        for entry in crate::collective::ALL {
+            let collective = (entry.build)(crate::collective::Shares::default());
+            let peers = (entry.name == "sendrecv").then_some(2);
+            assert_eq!(Options::for_collective(collective.traits()).max_p2p_peers, peers, "{}", entry.name);
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! could block, so it is left to the end of the process; the orderly end is `close`.
 //!
 //! A process starts with [`Early`], before `MPI_Init`: an MPI library that knows CUDA would otherwise open a
-//! context on the first GPU from every rank. [`Nccl::connect`] follows when all ranks know each other.
+//! context on the first GPU from every rank. [`Early::connect`] follows when all ranks know each other.
 
 mod check;
 mod config;
@@ -65,11 +65,6 @@ impl Early {
         Ok(Self { cuda, api, places: device::open(cuda, &indices)? })
     }
 
-    /// Local ranks that the process drives.
-    pub fn locals(&self) -> u32 {
-        self.places.len() as u32
-    }
-
     /// The GPUs of the local ranks.
     pub fn devices(&self) -> Vec<Device> {
         self.places.iter().map(|place| place.device.clone()).collect()
@@ -83,6 +78,17 @@ impl Early {
     /// A new id for a communicator: made by one rank, given to all.
     pub fn unique_id(&self) -> Result<[u8; 128]> {
         self.api.unique_id()
+    }
+
+    /// Local ranks.
+    pub fn locals(&self) -> u32 {
+        self.places.len() as u32
+    }
+
+    /// Joins the communicator of `ranks` ranks with this process's local ranks as ranks `first_rank..`. Blocks
+    /// until all ranks have joined. `id` is the same for all, from [`Early::unique_id`] of one of them.
+    pub fn connect(self, id: &[u8], first_rank: u32, ranks: u32, options: &Options) -> Result<Nccl> {
+        Nccl::connect(self, id, first_rank, ranks, options)
     }
 }
 
@@ -112,15 +118,9 @@ pub struct Nccl {
 }
 
 impl Nccl {
-    /// Joins the communicator of `ranks` ranks with this process's local ranks as ranks `first_rank..`. Blocks
-    /// until all ranks have joined. `id` is the same for all.
-    pub fn connect(
-        early: Early,
-        id: &[u8; 128],
-        first_rank: u32,
-        ranks: u32,
-        options: &Options,
-    ) -> Result<Self> {
+    fn connect(early: Early, id: &[u8], first_rank: u32, ranks: u32, options: &Options) -> Result<Self> {
+        let wrong_id = || Error::Setup(format!("NCCL's id has 128 bytes, not {}", id.len()));
+        let id: &[u8; 128] = id.try_into().map_err(|_| wrong_id())?;
         let Early { cuda, api, places } = early;
         let contexts: Vec<_> = places.iter().map(|place| &place.context).collect();
         let comms = api.init(cuda, &contexts, &options.config(), id, (first_rank, ranks))?;

@@ -27,7 +27,11 @@ pub(super) fn finished(pattern: &Pattern, op: RedOp, bits: u64) -> u64 {
         return bits;
     }
     let ranks = u64::from(pattern.ranks);
-    if is_signed(dtype) { (extended(dtype, bits) / ranks as i64) as u64 } else { bits / ranks }
+    if is_signed(dtype) {
+        (extended(dtype, bits) / ranks.cast_signed()).cast_unsigned()
+    } else {
+        bits / ranks
+    }
 }
 
 /// Two contributions to one.
@@ -80,7 +84,7 @@ fn mask(dtype: Dtype) -> u64 {
 /// The bits as a number, with its sign.
 fn extended(dtype: Dtype, bits: u64) -> i64 {
     let unused = 64 - 8 * dtype.bytes();
-    if is_signed(dtype) { ((bits << unused) as i64) >> unused } else { bits as i64 }
+    if is_signed(dtype) { (bits << unused).cast_signed() >> unused } else { bits.cast_signed() }
 }
 
 /// 8-bit floats are multiplied as halves; the others in one rounding.

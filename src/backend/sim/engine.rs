@@ -176,7 +176,7 @@ impl Engine {
 
     fn move_data(&mut self, op: Op, spans: &[(Span, Span)]) {
         let inputs: Vec<Vec<u8>> = (0..).zip(spans).map(|(rank, (from, _))| self.read(rank, *from)).collect();
-        let inputs = self.misplace(inputs);
+        let inputs = self.misplace(&inputs);
         match op {
             Op::Reduce { root, .. } => {
                 let result = self.reduced(&inputs);
@@ -303,8 +303,8 @@ impl Engine {
         }
     }
 
-    fn misplace(&self, inputs: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
-        (0..).zip(&inputs).map(|(rank, _)| inputs[self.swapped(rank) as usize].clone()).collect()
+    fn misplace(&self, inputs: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        (0..).zip(inputs).map(|(rank, _)| inputs[self.swapped(rank) as usize].clone()).collect()
     }
 
     /// Puts a result where it belongs, with the injected fault. `source` is whose data it is, where it is copied.

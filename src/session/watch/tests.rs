@@ -40,7 +40,9 @@ impl Control for Team {
 
     fn abort(&self) -> Abort {
         let (rank, aborted) = (self.rank, self.aborted.clone());
-        Arc::new(move |exit| drop(aborted.send((rank, exit))))
+        Arc::new(move |exit| {
+            let _ = aborted.send((rank, exit));
+        })
     }
 }
 
@@ -73,7 +75,7 @@ fn job(ranks: u32) -> Job {
             let who = Who { rank, host: "here".to_owned(), pid: 1000 + rank, device: String::new() };
             let watch = Watch::start(who.clone(), &progress, sink).unwrap();
             watch.connect(&team, &who, None).unwrap();
-            progress.enter(Phase::Timed, Duration::from_secs(60));
+            progress.enter(Phase::Timed, Duration::from_mins(1));
             (watch, progress, team.abort())
         })
     };

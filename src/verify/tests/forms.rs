@@ -1,9 +1,9 @@
 //! The closed forms equal a brute-force reduction of the inputs.
 
+use super::super::forms::digit_sum;
 use super::super::number::{decode, encode};
-use super::super::spec::digit_sum;
 use super::super::{Arithmetic, Sight, expected_bits};
-use super::model::{ORDERS, column, integer, is_signed, reduce};
+use super::model::{ORDERS, Order, column, integer, is_signed, reduce};
 use super::{RANKS, long, pattern, patterns, scatter};
 use crate::vocab::{Dtype, RedOp};
 
@@ -80,6 +80,35 @@ fn float_inputs_and_results_are_normal_numbers() {
             assert!(column(&spec, index).into_iter().all(normal), "{pattern:?} {index}");
             let small = pattern.op == Some(RedOp::Avg) && pattern.dtype.is_fp8();
             assert!(small || normal(expected_bits(&spec, index).0), "{pattern:?} {index}");
+        }
+    }
+}
+
+#[test]
+fn no_integer_contribution_is_neutral() {
+    for pattern in patterns(&[1, 2, 3, 8], 3).into_iter().filter(|pattern| !pattern.dtype.is_float()) {
+        let spec = pattern.spec();
+        let mut inputs = (0..3000).flat_map(|index| column(&spec, index));
+        match (pattern.op, pattern.arithmetic) {
+            (Some(RedOp::Prod), _) => assert!(inputs.all(|x| x & 1 == 1 && x != 1), "{pattern:?}"),
+            (Some(RedOp::Sum), Arithmetic::Wrapping) => assert!(inputs.all(|x| x & 1 == 1), "{pattern:?}"),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn averages_of_every_fraction_round_to_even() {
+    for ranks in 1..=40 {
+        for dtype in [Dtype::Half, Dtype::Bfloat16, Dtype::Float, Dtype::Double] {
+            let pattern = pattern(dtype, RedOp::Avg, ranks, 1);
+            let spec = pattern.spec();
+            for index in 0..400 {
+                let inputs: Vec<_> = (0..).zip(column(&spec, index)).collect();
+                let (a, b) = expected_bits(&spec, index);
+                assert_eq!(reduce(&pattern, Order::Ring, &inputs, false), a, "{pattern:?} {index}");
+                assert_eq!(reduce(&pattern, Order::Ring, &inputs, true), b, "{pattern:?} {index} late");
+            }
         }
     }
 }

@@ -36,22 +36,22 @@ fn reductions() {
         let what = What::Reduced { first: 0 };
         let good = filled(&pattern, &run(COUNT, what), false);
         let victim = pattern.ranks / 2;
-        let mut cases = vec![(
+        let mut faults = vec![(
             Cause::Lost(victim),
             computed(&pattern, |inputs| inputs.retain(|input| input.0 != victim)),
         )];
         if !matches!(pattern.op, Some(RedOp::Max | RedOp::Min)) {
             let doubled = computed(&pattern, |inputs| inputs.push(inputs[victim as usize]));
-            cases.push((Cause::Doubled(victim), doubled));
+            faults.push((Cause::Doubled(victim), doubled));
         }
-        cases.push((Cause::NeverWritten, filled(&pattern, &run(COUNT, what), true)));
-        cases
+        faults.push((Cause::NeverWritten, filled(&pattern, &run(COUNT, what), true)));
+        faults
             .push((Cause::Stale(1), filled(&Pattern { repetition: 5, ..pattern }, &run(COUNT, what), false)));
-        cases.push((Cause::Shifted(16), filled(&pattern, &run(COUNT, What::Reduced { first: 16 }), false)));
+        faults.push((Cause::Shifted(16), filled(&pattern, &run(COUNT, What::Reduced { first: 16 }), false)));
         let mut flipped = good.clone();
         flipped[40] ^= 2;
-        cases.push((Cause::Flipped, flipped));
-        for (made, buffer) in cases {
+        faults.push((Cause::Flipped, flipped));
+        for (made, buffer) in faults {
             let causes = named(&pattern, &buffer, what);
             // Beyond the significand a double count rounds in an order of its own.
             let rounds = matches!(made, Cause::Doubled(_)) && pattern.dtype.is_float();

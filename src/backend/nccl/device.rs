@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn gpus_of_the_processs_own_are_counted_from_zero() {
+    fn gpus_of_the_process_itself_are_counted_from_zero() {
         let own = |local_rank, locals| Request { own_gpus_only: true, ..request(local_rank, locals) };
         assert_eq!(choose_devices(1, &own(3, 1)).ok(), Some(vec![0]));
         assert_eq!(choose_devices(2, &own(3, 2)).ok(), Some(vec![0, 1]));

@@ -2,6 +2,7 @@
 
 pub mod env;
 mod flags;
+mod split;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 use clap::{CommandFactory, FromArgMatches, Parser};
 
 pub use flags::All;
+pub use split::Split;
 
 use crate::error::Error;
 use crate::vocab::{Dtype, Inject, Kind, RedOp};
@@ -211,6 +213,8 @@ impl Cli {
             ("-z", self.blocking, 3),
             ("-a", self.average, 3),
             ("-p", self.parallel_init, 1),
+            ("-t", self.threads, 256),
+            ("-g", self.gpus, 4096),
             ("-n", self.iterations, 100_000_000),
             ("-m", self.aggregated, 1_000_000),
             ("-w", self.warmup, 100_000_000),
@@ -256,9 +260,6 @@ impl Cli {
     /// Flags whose values wait for a later version: name and value of the first, if any is not neutral.
     pub fn not_supported_yet(&self) -> Option<String> {
         let flags = [
-            ("-t (threads)", self.threads != 1),
-            ("-g (several GPUs in a process)", self.gpus != 1),
-            ("-p 1 (parallel initialisation)", self.parallel_init != 0),
             ("-G (CUDA graphs)", self.graph != 0),
             ("-R (registration)", self.register != 0),
             ("-x (CTA policy)", self.cta_policy.is_some_and(|policy| policy >= 0)),

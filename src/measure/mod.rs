@@ -47,6 +47,8 @@ pub struct Bench<'a> {
     pub collective: &'a dyn Collective,
     /// How.
     pub settings: Settings,
+    /// The first local rank's number among all ranks of the job; with groups not its rank in the communicator.
+    pub first_rank: u32,
     /// Where this process goes no further, on purpose.
     pub stall: Option<Stall>,
     stamps: Stamps,
@@ -71,6 +73,7 @@ impl<'a> Bench<'a> {
             collective,
             settings,
             stall: None,
+            first_rank: 0,
             stamps,
             repetition: 0,
             last_op_us: 0.0,

@@ -1,12 +1,14 @@
 //! Rank 0's account of a run: rows to the outputs, totals and the critical rank to the footer.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use super::SharedSink;
 use super::limits::Bounds;
 use super::sweep::{Gathered, Range};
-use crate::aggregate::{Average, Cell, Check, How, Mode, Observer, Row, Totals, cell};
+use crate::aggregate::{
+    Average, Cell, Check, How, Mode, Observer, RankSample, Row, Totals, cell, split_cell,
+};
 use crate::backend::Kind;
 use crate::cli::Cli;
 use crate::cli::env::Environment;
@@ -16,7 +18,7 @@ use crate::measure::{Checked, Mismatch, Target};
 use crate::plan::Series;
 use crate::report::record::{Event, Plan};
 use crate::report::sink::Level;
-use crate::report::{Outcome, Paths, Preamble, Sink, table};
+use crate::report::{Outcome, Paths, Preamble, Sink, Site, table};
 use crate::session::watch::{Failure, Sink as OnFailure};
 use crate::vocab::Placement;
 
@@ -78,6 +80,8 @@ pub(super) struct Reporter {
     checks_in_place: bool,
     told: HashSet<String>,
     print_summary: bool,
+    /// Colour and ranks of each group, in order of colour.
+    groups: Vec<(u32, Vec<u32>)>,
 }
 
 /// How cells are made, from the command line.
@@ -123,6 +127,7 @@ impl Reporter {
             checks_in_place: traits.checks_in_place,
             told: HashSet::new(),
             print_summary: environment.print_summary,
+            groups: groups(&preamble.sites),
         })
     }
 
@@ -183,13 +188,14 @@ impl Reporter {
         series: &Series,
         target: &Target,
         case: &Case,
-        traffic: Traffic,
+        traffic: &dyn Fn(u32) -> Traffic,
         (cycle, iterations): (u64, u64),
         gathered: Vec<Gathered>,
     ) {
         let mut cells = Vec::with_capacity(gathered.len());
         for Gathered { placement, samples, checked } in gathered {
-            let made = cell(placement, samples, traffic, self.how(), self.check(placement, &checked));
+            let check = self.check(placement, &checked);
+            let made = self.cell(placement, samples, traffic, check);
             cells.push(Cell { coverage: checked.coverage.filter(|coverage| *coverage < 1.0), ..made });
             self.tell(series, target, placement, &checked);
         }
@@ -208,6 +214,28 @@ impl Reporter {
         self.observer.push(&row);
         self.totals.push(&row);
         self.sink.row(&row);
+    }
+
+    /// A cell of all ranks, or of their groups.
+    fn cell(
+        &self,
+        placement: Placement,
+        samples: Vec<RankSample>,
+        traffic: &dyn Fn(u32) -> Traffic,
+        check: Check,
+    ) -> Cell {
+        match self.groups.as_slice() {
+            [] | [_] => {
+                cell(placement, samples, traffic(self.preamble.sites.len() as u32), self.how(), check)
+            }
+            several => {
+                let groups: Vec<_> = several
+                    .iter()
+                    .map(|(color, ranks)| (*color, ranks.clone(), traffic(ranks.len() as u32)))
+                    .collect();
+                split_cell(placement, samples, &groups, self.how(), check)
+            }
+        }
     }
 
     fn how(&self) -> How<'_> {
@@ -289,6 +317,15 @@ impl Reporter {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Ranks by group.
+fn groups(sites: &[Site]) -> Vec<(u32, Vec<u32>)> {
+    let mut groups = BTreeMap::<u32, Vec<u32>>::new();
+    for site in sites {
+        groups.entry(site.group).or_default().push(site.rank);
+    }
+    groups.into_iter().collect()
 }
 
 /// The redop column.

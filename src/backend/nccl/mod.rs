@@ -62,7 +62,8 @@ impl Early {
         let cuda = Cuda::load(cuda_names)?;
         let api = ffi::Nccl::load(&library::nccl_names(request.library.as_deref()))?;
         let indices = choose_devices(cuda.device_count()?, request)?;
-        Ok(Self { cuda, api, places: device::open(cuda, &indices)? })
+        let mine = device::part(request.thread, &indices);
+        Ok(Self { cuda, api, places: device::open(cuda, mine)? })
     }
 
     /// The GPUs of the local ranks.

@@ -147,6 +147,8 @@ impl<'a> Job<'a> {
         if let Some(stall) = stall {
             stall.here(Point::Init);
         }
+        // Who has come so far waits inside the library; who has not is behind.
+        self.progress.step(1);
         let mut backend = early.connect(control, self.collective.traits())?;
         let bounds = self.bounds(control, &mut *backend, sharing)?;
         if let Some(reporter) = &mut reporter {

@@ -137,6 +137,9 @@ pub struct Cli {
     /// Fail where memory is too short for -e, instead of measuring up to what fits
     #[arg(long = "strict-size", help_heading = "Of our own")]
     pub strict_size: bool,
+    /// Show what each step from process start to the tenth call costs, before the sweep
+    #[arg(long = "cold-start", help_heading = "Of our own")]
+    pub cold_start: bool,
     /// Ranks of --backend sim
     #[arg(long = "sim-ranks", value_name = "N", default_value = "4", value_parser = hex_or_decimal, help_heading = "Of our own")]
     pub sim_ranks: u64,

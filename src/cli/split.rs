@@ -34,7 +34,7 @@ impl Split {
             ))
         };
         let upper = text.trim().to_ascii_uppercase();
-        let operators: [(&str, fn(u32) -> Self); 8] = [
+        let operators: [(&str, Operator); 8] = [
             ("AND", Self::And),
             ("&", Self::And),
             ("OR", Self::Or),
@@ -65,6 +65,9 @@ impl Split {
         }
     }
 }
+
+/// Makes a split of its number.
+type Operator = fn(u32) -> Split;
 
 /// The number that `text` (upper case) begins with, in the bases of C and `0B`.
 fn c_number(text: &str) -> Option<u32> {

@@ -182,6 +182,23 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
+    /// The first `count` calls of a size, each from call to completion, in µs; the longest of the local ranks.
+    pub fn cold_calls(&mut self, target: &Target, count: usize) -> Result<Vec<f64>> {
+        let cases = self.cases(target, Placement::OutOfPlace)?;
+        self.prepare(target, Placement::OutOfPlace)?;
+        self.progress.size(target.bytes);
+        self.progress.enter(Phase::FirstUse, self.settings.deadlines.first_use());
+        let mut times_us = Vec::with_capacity(count);
+        for index in 0..count {
+            self.barrier()?;
+            let start = self.backend.now();
+            self.operation(&cases, index as u64)?;
+            self.backend.wait(self.settings.deadlines.first_use())?;
+            times_us.push(self.backend.now().saturating_sub(start) as f64 / 1e3);
+        }
+        Ok(times_us)
+    }
+
     fn barrier(&mut self) -> Result<()> {
         self.control.barrier()?;
         self.backend.aligned();

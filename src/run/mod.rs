@@ -6,10 +6,11 @@ mod reporter;
 mod seat;
 mod setup;
 mod sweep;
+mod timeline;
 mod worker;
 mod world;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use crate::backend::Kind;
@@ -24,6 +25,7 @@ use crate::session::launcher::Launch;
 use crate::session::team::Team;
 use crate::session::watch::{ADDRESS_VARIABLE, Phase, Progress, Watch, Who};
 use seat::Seat;
+use timeline::Timeline;
 use world::World;
 
 /// Rank 0's outputs, once they are open: the watchdog writes its report there.
@@ -71,6 +73,7 @@ struct Job<'a> {
     watch: Watch,
     sink: SharedSink,
     who: Who,
+    timeline: Mutex<Timeline>,
 }
 
 impl<'a> Job<'a> {
@@ -81,6 +84,8 @@ impl<'a> Job<'a> {
         }
         let environment = Environment::read(|name| std::env::var(name).ok())?;
         setup::refuse_shape(cli, &environment)?;
+        let mut timeline = Timeline::default();
+        timeline.note("process to main", Timeline::since_exec().unwrap_or_default());
         let collective = setup::collective(name, &environment)?;
         setup::refuse_launch(cli.backend, &launch)?;
         let who = setup::who(&launch);
@@ -91,13 +96,20 @@ impl<'a> Job<'a> {
         // Where the launcher tells the local rank, before MPI_Init: an MPI with CUDA support would otherwise open
         // a context on GPU 0 from every rank.
         let early = cli.backend == Kind::Nccl && launch.local_rank.is_some();
-        let gpu = early.then(|| setup::open_gpu(cli, launch.local_rank.unwrap_or(0), 0));
-        Ok((Self { cli, environment, launch, collective, deadlines, progress, watch, sink, who }, gpu))
+        let local_rank = launch.local_rank.unwrap_or(0);
+        let gpu =
+            early.then(|| timeline.step("libraries and GPU context", || setup::open_gpu(cli, local_rank, 0)));
+        let timeline = Mutex::new(timeline);
+        Ok((
+            Self { cli, environment, launch, collective, deadlines, progress, watch, sink, who, timeline },
+            gpu,
+        ))
     }
 
     /// The rest: all processes together, each with its threads.
     fn go(mut self, gpu: Option<Result<setup::Gpu>>) -> Exit {
-        let world = match World::init(self.cli.backend == Kind::Sim) {
+        let started = self.timeline().step("MPI_Init", || World::init(self.cli.backend == Kind::Sim));
+        let world = match started {
             Ok(world) => world,
             Err(error) => {
                 say::error(&error.to_string());
@@ -109,6 +121,10 @@ impl<'a> Job<'a> {
             Err(error) => self.fail(&world, &error),
         };
         self.leave(world, exit)
+    }
+
+    fn timeline(&self) -> MutexGuard<'_, Timeline> {
+        self.timeline.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The world is the one that was meant, and its watchdogs know each other.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::SharedSink;
 use super::limits::Bounds;
 use super::sweep::{Gathered, Range};
+use super::timeline::steady_from;
 use crate::aggregate::{
     Average, Cell, Check, How, Mode, Observer, RankSample, Row, Totals, cell, split_cell,
 };
@@ -162,6 +163,23 @@ impl Reporter {
             self.sink.say(Level::Warning, "these times are a simulation's, not a measurement");
         }
         self.sink.header();
+    }
+
+    /// The steps to the first call and the first calls, to stderr and the record.
+    pub(super) fn cold_start(&self, steps: Vec<(String, f64)>, calls: Vec<(u64, Vec<f64>)>) {
+        for (name, us) in &steps {
+            self.sink.say(Level::Info, &format!("cold start: {name:<26} {:>12.3} ms", us / 1e3));
+        }
+        for (bytes, times_us) in &calls {
+            let times: Vec<String> = times_us.iter().map(|us| format!("{us:.1}")).collect();
+            let steady = match steady_from(times_us) {
+                Some(call) => format!("steady from call {call}"),
+                None => format!("not steady after {} calls", times_us.len()),
+            };
+            let text = format!("cold start: size {bytes}: {} us; {steady}", times.join(" "));
+            self.sink.say(Level::Info, &text);
+        }
+        self.sink.event(&Event::ColdStart { steps, calls });
     }
 
     /// A type and reduction that cannot be run here.

@@ -1,6 +1,8 @@
 //! What a run needs before it can measure: the collective, the launcher's word, the GPU, the backend, the sites.
 
-use super::agreement::{self, Card, together};
+#[cfg(feature = "nccl")]
+use super::agreement::fits;
+use super::agreement::{Card, together};
 use super::seat::{Group, Seat};
 use super::world::World;
 #[cfg(feature = "nccl")]
@@ -37,13 +39,12 @@ pub(super) fn collective(name: &str, environment: &Environment) -> Result<Box<dy
 /// Combinations of flags that a backend does not have.
 pub(super) fn refuse_shape(cli: &Cli, environment: &Environment) -> Result<()> {
     let refused = match cli.backend {
-        Kind::Nccl => None,
         Kind::Mpi if cli.gpus * cli.threads > 1 => Some("--backend mpi has one rank per process: -g 1 -t 1"),
         Kind::Sim if cli.threads > 1 => Some("--backend sim has one thread: -t 1"),
         Kind::Mpi | Kind::Sim if environment.split.is_some() => {
             Some("NCCL_TESTS_SPLIT works with --backend nccl")
         }
-        Kind::Mpi | Kind::Sim => None,
+        Kind::Nccl | Kind::Mpi | Kind::Sim => None,
     };
     refused.map_or(Ok(()), |text| Err(Error::Unsupported(text.to_owned())))
 }
@@ -159,7 +160,7 @@ pub(super) fn backend(
 
 #[cfg(feature = "nccl")]
 fn nccl(control: &dyn Control, host: &str, opened: Result<Gpu>) -> Result<Unconnected> {
-    agreement::fits(control, host, &opened)?;
+    fits(control, host, &opened)?;
     Ok(Unconnected::Gpu(Box::new(together(control, host, opened)?)))
 }
 

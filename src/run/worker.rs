@@ -9,7 +9,7 @@ use super::sweep::{self, Range};
 use super::{Job, agreement, setup};
 use crate::backend::{Backend, Kind, Memory};
 use crate::error::{Error, Exit, Result};
-use crate::measure::{Bench, Settings};
+use crate::measure::{Bench, Settings, Target};
 use crate::plan;
 use crate::report::{Preamble, say};
 use crate::session::Control;
@@ -43,7 +43,11 @@ impl Job<'_> {
         if let Some(stall) = stall {
             stall.here(Point::Init);
         }
-        let mut backend = early.connect(cli, seat, &group, self.collective.traits())?;
+        // Who has come so far waits inside the library; who has not is behind.
+        progress.step(1);
+        let traits = self.collective.traits();
+        let mut backend =
+            self.timed(seat, "unique id, communicator", || early.connect(cli, seat, &group, traits))?;
         self.refuse_by_name(control, &*backend, &series)?;
         let bounds = self.bounds(control, &mut *backend, sharing)?;
         if let Some(reporter) = &mut reporter {
@@ -52,11 +56,15 @@ impl Job<'_> {
         progress.enter(Phase::Allocate, self.deadlines.init);
         let settings = Settings::new(cli, bounds.max_bytes);
         let room = bounds.max_bytes + 8 * cli.unalign;
-        together(control, host, backend.allocate(room, settings.marks()))?;
+        let allocated = self.timed(seat, "buffers", || backend.allocate(room, settings.marks()));
+        together(control, host, allocated)?;
 
         let range = Range { min_bytes: bounds.min_bytes, max_bytes: bounds.max_bytes };
         let mut bench = Bench::new(&mut *backend, control, &progress, &*self.collective, settings);
         (bench.stall, bench.first_rank) = (stall, first_rank);
+        if cli.cold_start {
+            self.cold_start(seat, &mut bench, &series, range, reporter.as_ref())?;
+        }
         sweep::sweep(&mut bench, cli, &series, range, &mut reporter)?;
         progress.enter(Phase::Close, self.deadlines.later(Duration::ZERO));
         backend.close()?;
@@ -66,6 +74,42 @@ impl Job<'_> {
         };
         // The first worker knows the figures; all leave with its code.
         Ok(Exit::from_code(control.vote(u64::from(exit.code()))? as u8))
+    }
+
+    /// A step of the timeline; a process's first thread stands for it.
+    fn timed<T>(&self, seat: &Seat<'_>, name: &'static str, act: impl FnOnce() -> T) -> T {
+        if seat.thread.0 == 0 { self.timeline().step(name, act) } else { act() }
+    }
+
+    /// The longest of all ranks for every step and first call; a size per class of algorithm (latency, middle,
+    /// large).
+    fn cold_start(
+        &self,
+        seat: &Seat<'_>,
+        bench: &mut Bench<'_>,
+        series: &[plan::Series],
+        range: Range,
+        reporter: Option<&Reporter>,
+    ) -> Result<()> {
+        const CALLS: usize = 10;
+        let longest = |us: f64| seat.control.vote((us * 1e3) as u64).map(|ns| ns as f64 / 1e3);
+        let mut steps = Vec::new();
+        for (name, us) in self.timeline().steps_us() {
+            steps.push((name.to_owned(), longest(us)?));
+        }
+        let Some(series) = series.first() else { return Ok(()) };
+        let op = series.op.filter(|_| self.collective.traits().reduces);
+        let mut calls = Vec::new();
+        for bytes in [8, 64 << 10, 4 << 20].into_iter().filter(|bytes| *bytes <= range.max_bytes) {
+            let target =
+                Target { bytes, dtype: series.dtype, op, root: series.root.unwrap_or(0), warmed: false };
+            let mine = bench.cold_calls(&target, CALLS)?;
+            calls.push((bytes, mine.into_iter().map(longest).collect::<Result<Vec<f64>>>()?));
+        }
+        if let Some(reporter) = reporter {
+            reporter.cold_start(steps, calls);
+        }
+        Ok(())
     }
 
     /// What will be measured; what cannot be is refused by all alike, and said once.

@@ -248,9 +248,9 @@ fn hang(rank: u32, stand: Stand, rows: &[Row]) -> Verdict<'_> {
             format!("; all {} ranks that answer stand alike, so nobody is to blame by this", answering.len())
         }
         (0, true) => format!(
-            "; all {} ranks that answer stand alike, but the main thread of {} does something else",
+            "; all {} ranks that answer stand alike, but the main thread of {} stuck",
             answering.len(),
-            count(culprits.len())
+            are(culprits.len())
         ),
         (0, false) => format!("; {} behind {} others", are(behind.len()), answering.len() - behind.len()),
         (_, true) => format!("; {} silent", are(quiet)),
@@ -272,19 +272,15 @@ fn silent(rows: &[Row]) -> Vec<(&Row, String)> {
     rows.iter().filter_map(|row| words(row).map(|state| (row, state))).collect()
 }
 
-/// Ranks whose main thread is in another state than most ranks' main threads: at most half of all.
+/// Ranks whose main thread is stuck in the kernel, stopped or gone, if they are at most half of all. Running and
+/// sleeping tell nothing apart: a rank that waits in a library does either.
 fn odd<'a>(answering: &[&'a Row]) -> Vec<(&'a Row, String)> {
-    let with = |letter: char| answering.iter().filter(move |row| row.stand.thread == letter);
-    let Some(common) =
-        answering.iter().map(|row| row.stand.thread).max_by_key(|letter| with(*letter).count())
-    else {
-        return Vec::new();
-    };
-    if with(common).count() * 2 <= answering.len() {
+    let stuck = |row: &&&Row| matches!(row.stand.thread, 'D' | 'T' | 't' | 'Z' | 'X');
+    let different: Vec<_> = answering.iter().filter(stuck).collect();
+    if different.len() * 2 > answering.len() {
         return Vec::new();
     }
-    let different = answering.iter().filter(|row| row.stand.thread != common);
-    different.map(|row| (*row, format!("differs: {}", standing(row)))).collect()
+    different.into_iter().map(|row| (*row, format!("differs: {}", standing(row)))).collect()
 }
 
 fn broken(rows: &[Row]) -> Verdict<'_> {

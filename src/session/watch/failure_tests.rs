@@ -69,8 +69,10 @@ fn when_all_stand_alike_nobody_is_blamed() {
 }
 
 #[test]
-fn alike_but_for_one_sleeping_thread() {
+fn alike_but_for_one_stuck_thread() {
     let mut rows: Vec<_> = (0..3).map(|rank| row(rank, 58)).collect();
+    rows[0].stand.thread = 'S';
+    assert!(deadline(&rows).culprits.is_empty(), "a sleeping thread may wait in a library");
     rows[2].stand.thread = 'D';
     let failure = deadline(&rows);
     assert_eq!(ranks(&failure), [2]);

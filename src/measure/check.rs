@@ -192,7 +192,7 @@ impl Bench<'_> {
             let got = bad.first().map_or(0, |bad| bad.got);
             let cause = diagnose(&pattern, &bad, b).to_string();
             checked.mismatches.push(Mismatch {
-                rank: case.me.rank,
+                rank: self.first_rank + local,
                 wrong,
                 first,
                 last,

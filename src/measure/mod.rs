@@ -47,6 +47,8 @@ pub struct Bench<'a> {
     pub collective: &'a dyn Collective,
     /// How.
     pub settings: Settings,
+    /// The first local rank's number among all ranks of the job; with groups not its rank in the communicator.
+    pub first_rank: u32,
     /// Where this process goes no further, on purpose.
     pub stall: Option<Stall>,
     stamps: Stamps,
@@ -71,6 +73,7 @@ impl<'a> Bench<'a> {
             collective,
             settings,
             stall: None,
+            first_rank: 0,
             stamps,
             repetition: 0,
             last_op_us: 0.0,
@@ -177,6 +180,23 @@ impl<'a> Bench<'a> {
             self.backend.group_end()?;
         }
         Ok(())
+    }
+
+    /// The first `count` calls of a size, each from call to completion, in µs; the longest of the local ranks.
+    pub fn cold_calls(&mut self, target: &Target, count: usize) -> Result<Vec<f64>> {
+        let cases = self.cases(target, Placement::OutOfPlace)?;
+        self.prepare(target, Placement::OutOfPlace)?;
+        self.progress.size(target.bytes);
+        self.progress.enter(Phase::FirstUse, self.settings.deadlines.first_use());
+        let mut times_us = Vec::with_capacity(count);
+        for index in 0..count {
+            self.barrier()?;
+            let start = self.backend.now();
+            self.operation(&cases, index as u64)?;
+            self.backend.wait(self.settings.deadlines.first_use())?;
+            times_us.push(self.backend.now().saturating_sub(start) as f64 / 1e3);
+        }
+        Ok(times_us)
     }
 
     fn barrier(&mut self) -> Result<()> {

@@ -180,7 +180,7 @@ impl Bench<'_> {
                 (since_begin(stamps.end[local]), since_begin(stamps.cpu[local]))
             };
             samples.push(RankSample {
-                rank: self.backend.rank(),
+                rank: self.first_rank + local as u32,
                 total_us: total_us / operations,
                 cpu_us: cpu_us / operations,
                 series,

@@ -5,12 +5,12 @@ use std::collections::HashSet;
 use super::reporter::Reporter;
 use crate::aggregate::RankSample;
 use crate::cli::Cli;
-use crate::collective::Case;
+use crate::collective::{Case, Exchange, Traffic};
 use crate::error::{Error, Result};
 use crate::measure::{Bench, Checked, Mismatch, Target};
 use crate::plan::{Series, Sizes};
 use crate::session::watch::Phase;
-use crate::vocab::Placement;
+use crate::vocab::{Member, Placement};
 
 /// Sizes of the sweep, after the cut.
 #[derive(Clone, Copy, Debug)]
@@ -92,13 +92,29 @@ fn row(
         }
     }
     if let (Some(reporter), Some(case)) = (reporter, case) {
-        let traffic = bench.collective.traffic(&case);
+        let traffic = |ranks| traffic(bench, target, ranks);
         if reporter.wants_shares() {
             reporter.shares(target, &bench.collective.shares(&case));
         }
-        reporter.row(series, target, &case, traffic, (cycle, bench.settings.iterations), cells);
+        reporter.row(series, target, &case, &traffic, (cycle, bench.settings.iterations), cells);
     }
     Ok(())
+}
+
+/// What the target's size means among so many ranks.
+fn traffic(bench: &Bench<'_>, target: &Target, ranks: u32) -> Traffic {
+    let me = Member { rank: 0, ranks };
+    let layout = bench.collective.layout(target.bytes, target.dtype, me);
+    let case = Case {
+        me,
+        dtype: target.dtype,
+        root: target.root,
+        placement: Placement::OutOfPlace,
+        shrinks_to_start: false,
+        layout,
+        exchange: Exchange::default(),
+    };
+    bench.collective.traffic(&case)
 }
 
 /// Brings all ranks' samples and mismatches to rank 0.

@@ -92,8 +92,21 @@ impl<'a> Bench<'a> {
         self.barrier()?;
         let samples = self.timed(&cases)?;
         self.barrier()?;
-        let checked = self.check(target, placement, &cases)?;
+        let mut checked = self.check(target, placement, &cases)?;
+        if self.settings.explain {
+            checked.algorithm = self.explain(&cases)?;
+        }
         Ok((samples, checked))
+    }
+
+    /// One call outside all timing, which the library describes.
+    fn explain(&mut self, cases: &[Case]) -> Result<Option<String>> {
+        let deadline = self.settings.deadlines.later(self.expected(1));
+        self.progress.enter(Phase::Check, deadline);
+        self.backend.observe();
+        self.operation(cases, 0)?;
+        self.backend.wait(deadline)?;
+        Ok(self.backend.observed())
     }
 
     /// The local ranks' view of `target`.

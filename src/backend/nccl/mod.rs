@@ -11,6 +11,7 @@ mod check;
 mod config;
 mod debug;
 mod device;
+mod explain;
 mod ffi;
 mod hints;
 mod library;
@@ -30,6 +31,7 @@ use std::time::{Duration, Instant};
 pub use config::{Options, Register};
 pub use debug::debug_file;
 pub use device::{Request, choose_devices};
+pub use explain::offer_profiler;
 
 use self::device::Place;
 use self::ffi::Cuda;
@@ -361,6 +363,14 @@ impl Backend for Nccl {
         let waited = self.poll(deadline);
         self.failed |= waited.is_err();
         waited
+    }
+
+    fn observe(&mut self) {
+        ffi::watch();
+    }
+
+    fn observed(&mut self) -> Option<String> {
+        Some(self.seen())
     }
 
     fn capture(&mut self) -> Result<()> {

@@ -1,1 +1,354 @@
-//! To come.
+//! NCCL on GPUs: the measurement that everything else here exists for.
+//!
+//! Both libraries are loaded at run time, so one binary runs with NCCL 2.18 to 2.30 and starts without a GPU.
+//! All calls into them lie in `ffi`. Nothing here has a `Drop`: after a failure, what would have to be destroyed
+//! could block, so it is left to the end of the process; the orderly end is `close`.
+//!
+//! A process starts with [`Early`], before `MPI_Init`: an MPI library that knows CUDA would otherwise open a
+//! context on the first GPU from every rank. [`Early::connect`] follows when all ranks know each other.
+
+mod check;
+mod config;
+mod debug;
+mod device;
+mod ffi;
+mod hints;
+mod library;
+mod local;
+mod ops;
+#[cfg(test)]
+mod tests;
+
+use std::ffi::c_int;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+pub use config::Options;
+pub use debug::debug_file;
+pub use device::{Request, choose_devices};
+
+use self::device::Place;
+use self::ffi::Cuda;
+use self::local::{Local, type_number};
+use super::{Backend, Caps, Device, Kind, Library, Memory, Setup};
+use crate::collective::Ops;
+use crate::error::{Error, Result};
+use crate::verify::{Arithmetic, Bad, Pattern, Tally};
+use crate::vocab::{Content, Dtype, RedOp};
+
+/// Sets `NCCL_DEBUG_FILE` where NCCL's log would otherwise tear the table, and says to which file name. To be called
+/// before [`Early::open`], and before any thread is started.
+pub fn redirect_debug(folder: &Path) -> Option<PathBuf> {
+    let file = debug_file(|name| std::env::var(name).ok(), folder)?;
+    ffi::set("NCCL_DEBUG_FILE", file.as_os_str());
+    Some(file)
+}
+
+/// The libraries, and a context on each of the process's GPUs.
+pub struct Early {
+    cuda: &'static Cuda,
+    api: &'static ffi::Nccl,
+    places: Vec<Place>,
+}
+
+impl Early {
+    /// Loads libcuda and libnccl, chooses the GPUs, and opens their contexts. To be called before `MPI_Init`.
+    pub fn open(request: &Request) -> Result<Self> {
+        Self::open_from(request, &library::cuda_names())
+    }
+
+    /// As `open`, with another libcuda.
+    fn open_from(request: &Request, cuda_names: &[String]) -> Result<Self> {
+        let cuda = Cuda::load(cuda_names)?;
+        let api = ffi::Nccl::load(&library::nccl_names(request.library.as_deref()))?;
+        let indices = choose_devices(cuda.device_count()?, request)?;
+        Ok(Self { cuda, api, places: device::open(cuda, &indices)? })
+    }
+
+    /// The GPUs of the local ranks.
+    pub fn devices(&self) -> Vec<Device> {
+        self.places.iter().map(|place| place.device.clone()).collect()
+    }
+
+    /// NCCL, as it was loaded.
+    pub fn library(&self) -> Library {
+        describe(self.api)
+    }
+
+    /// A new id for a communicator: made by one rank, given to all.
+    pub fn unique_id(&self) -> Result<[u8; 128]> {
+        self.api.unique_id()
+    }
+
+    /// Local ranks.
+    pub fn locals(&self) -> u32 {
+        self.places.len() as u32
+    }
+
+    /// Joins the communicator of `ranks` ranks with this process's local ranks as ranks `first_rank..`. Blocks
+    /// until all ranks have joined. `id` is the same for all, from [`Early::unique_id`] of one of them.
+    pub fn connect(self, id: &[u8], first_rank: u32, ranks: u32, options: &Options) -> Result<Nccl> {
+        Nccl::connect(self, id, first_rank, ranks, options)
+    }
+}
+
+fn describe(api: &ffi::Nccl) -> Library {
+    let code = api.version();
+    Library { name: "NCCL".to_owned(), version: config::version_text(code), code, path: api.path() }
+}
+
+/// The local ranks of one process, and the communicator that they share with all others.
+pub struct Nccl {
+    cuda: &'static Cuda,
+    api: &'static ffi::Nccl,
+    locals: Vec<Local>,
+    /// Index of the selected local rank; always one of `locals`.
+    selected: usize,
+    first_rank: u32,
+    ranks: u32,
+    /// NCCL's number of the element type.
+    dtype: c_int,
+    /// Bytes of an element.
+    element: u64,
+    /// Bytes by which every slot is moved.
+    shift: u64,
+    /// An operation failed or did not end: communicators can only be aborted.
+    failed: bool,
+    origin: Instant,
+}
+
+impl Nccl {
+    fn connect(early: Early, id: &[u8], first_rank: u32, ranks: u32, options: &Options) -> Result<Self> {
+        let wrong_id = || Error::Setup(format!("NCCL's id has 128 bytes, not {}", id.len()));
+        let id: &[u8; 128] = id.try_into().map_err(|_| wrong_id())?;
+        let Early { cuda, api, places } = early;
+        let contexts: Vec<_> = places.iter().map(|place| &place.context).collect();
+        let comms = api.init(cuda, &contexts, &options.config(), id, (first_rank, ranks))?;
+        let mut locals = Vec::with_capacity(places.len());
+        for (place, comm) in places.into_iter().zip(comms) {
+            cuda.enter(&place.context)?;
+            locals.push(Local::new(cuda, place, comm)?);
+        }
+        for text in options.ignored(api.version()) {
+            tracing::warn!("{text}");
+        }
+        tracing::debug!(nccl = ?api, path = api.path(), "connected");
+        let mut nccl = Self {
+            cuda,
+            api,
+            locals,
+            selected: 0,
+            first_rank,
+            ranks,
+            dtype: type_number(Dtype::Float),
+            element: Dtype::Float.bytes(),
+            shift: 0,
+            failed: false,
+            origin: Instant::now(),
+        };
+        nccl.enter(0)?;
+        Ok(nccl)
+    }
+
+    /// The selected rank.
+    #[inline]
+    fn local(&self) -> &Local {
+        &self.locals[self.selected]
+    }
+
+    #[inline]
+    fn local_mut(&mut self) -> &mut Local {
+        &mut self.locals[self.selected]
+    }
+
+    /// Selects a local rank and makes its context current.
+    fn enter(&mut self, local: usize) -> Result<()> {
+        let chosen = self.locals.get(local);
+        let chosen = chosen.ok_or_else(|| Error::Setup(format!("there is no local rank {local}")))?;
+        self.cuda.enter(&chosen.place.context)?;
+        self.selected = local;
+        Ok(())
+    }
+
+    /// Does something for every local rank in its context, and comes back to the selected one.
+    fn for_each(&mut self, mut act: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
+        let selected = self.selected;
+        for local in 0..self.locals.len() {
+            self.enter(local)?;
+            act(self)?;
+        }
+        self.enter(selected)
+    }
+
+    /// Whether all local streams are complete; where not, fails if NCCL has met an error.
+    #[inline]
+    fn is_done(&self) -> Result<bool> {
+        let mut done = true;
+        for local in &self.locals {
+            if !self.cuda.is_done(&local.stream)? {
+                self.api.health(&local.comm)?;
+                done = false;
+            }
+        }
+        Ok(done)
+    }
+
+    /// Polls until all is done or the deadline has passed.
+    fn poll(&self, deadline: Duration) -> Result<()> {
+        if self.is_done()? {
+            return Ok(());
+        }
+        let started = Instant::now();
+        while !self.is_done()? {
+            if started.elapsed() > deadline {
+                return Err(Error::Timeout { deadline });
+            }
+            // NCCL's proxy threads may need this core.
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+}
+
+impl Backend for Nccl {
+    fn kind(&self) -> Kind {
+        Kind::Nccl
+    }
+
+    fn library(&self) -> Library {
+        describe(self.api)
+    }
+
+    fn caps(&self) -> Caps {
+        Caps {
+            shrinks_to_start: false,
+            asynchronous: true,
+            arithmetic: Arithmetic::Wrapping,
+            simulated: false,
+        }
+    }
+
+    fn locals(&self) -> u32 {
+        self.locals.len() as u32
+    }
+
+    fn devices(&self) -> Vec<Device> {
+        self.locals.iter().map(|local| local.place.device.clone()).collect()
+    }
+
+    #[inline]
+    fn select(&mut self, local: u32) -> Result<()> {
+        if local as usize == self.selected { Ok(()) } else { self.enter(local as usize) }
+    }
+
+    fn refuses(&self, dtype: Dtype, op: Option<RedOp>) -> Option<String> {
+        let capability = self.locals.iter().map(|local| local.place.device.compute_capability).min();
+        refusal(dtype, op, capability.unwrap_or(0), self.api.version(), self.ranks)
+    }
+
+    fn largest_count(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn memory(&mut self) -> Result<Memory> {
+        let mut least: Option<Memory> = None;
+        self.for_each(|nccl| {
+            let (free_bytes, total_bytes) = nccl.cuda.memory()?;
+            let smaller = least.is_none_or(|memory| free_bytes < memory.free_bytes);
+            if smaller {
+                least = Some(Memory { free_bytes, total_bytes });
+            }
+            Ok(())
+        })?;
+        least.ok_or_else(|| Error::Setup("this process drives no GPU".to_owned()))
+    }
+
+    fn allocate(&mut self, bytes: u64, marks: usize) -> Result<()> {
+        let (cuda, api) = (self.cuda, self.api);
+        self.for_each(|nccl| nccl.local_mut().allocate(cuda, api, bytes, marks))
+    }
+
+    fn prepare(&mut self, setup: &Setup) -> Result<()> {
+        let Setup { dtype, op, repetition, .. } = *setup;
+        (self.dtype, self.element) = (type_number(dtype), dtype.bytes());
+        let arithmetic = self.caps().arithmetic;
+        let (api, ranks) = (self.api, self.ranks);
+        let pattern = Pattern { dtype, op, ranks, repetition, arithmetic };
+        self.for_each(|nccl| {
+            let scalar = pattern.scalar(nccl.rank());
+            nccl.local_mut().reduce_with(api, dtype, op, scalar)
+        })
+    }
+
+    fn shift(&mut self, bytes: u64) {
+        self.shift = bytes;
+    }
+
+    fn fill(&mut self, content: &Content, pattern: &Pattern, inverted: bool) -> Result<()> {
+        self.fill_content(content, pattern, inverted)
+    }
+
+    fn check(&mut self, content: &Content, pattern: &Pattern) -> Result<Tally> {
+        self.check_content(content, pattern)
+    }
+
+    fn bad(
+        &mut self,
+        content: &Content,
+        pattern: &Pattern,
+        pattern_b: bool,
+        limit: usize,
+    ) -> Result<Vec<Bad>> {
+        self.bad_content(content, pattern, pattern_b, limit)
+    }
+
+    #[inline]
+    fn now(&mut self) -> u64 {
+        self.origin.elapsed().as_nanos() as u64
+    }
+
+    #[inline]
+    fn mark(&mut self, index: usize) -> Result<()> {
+        let local = self.local();
+        self.cuda.record(local.mark(index)?, &local.stream)
+    }
+
+    fn between_us(&mut self, from: usize, to: usize) -> Result<f64> {
+        let local = self.local();
+        let milliseconds = self.cuda.elapsed_ms(local.mark(from)?, local.mark(to)?)?;
+        Ok(f64::from(milliseconds) * 1000.0)
+    }
+
+    fn wait(&mut self, deadline: Duration) -> Result<()> {
+        let waited = self.poll(deadline);
+        self.failed |= waited.is_err();
+        waited
+    }
+
+    fn close(&mut self) -> Result<()> {
+        let (cuda, api, failed) = (self.cuda, self.api, self.failed);
+        let mut remains = Vec::with_capacity(self.locals.len());
+        for local in std::mem::take(&mut self.locals) {
+            cuda.enter(&local.place.context)?;
+            remains.push(local.leave(api, failed)?);
+        }
+        remains.into_iter().try_for_each(|rest| rest.free(cuda, api))
+    }
+}
+
+/// Why NCCL `version` would not run a type and reduction with these GPUs. Said here, since its own refusal ends the
+/// communicator.
+fn refusal(dtype: Dtype, op: Option<RedOp>, capability: u32, version: u32, ranks: u32) -> Option<String> {
+    if !dtype.is_fp8() {
+        return None;
+    }
+    if version < 22_400 {
+        return Some(format!("{dtype} needs NCCL 2.24 or later, this is {}", config::version_text(version)));
+    }
+    if capability < 90 {
+        let (major, minor) = (capability / 10, capability % 10);
+        return Some(format!("{dtype} needs compute capability 9.0, this GPU has {major}.{minor}"));
+    }
+    let scales = matches!(op, Some(RedOp::Avg | RedOp::MulSum));
+    (ranks == 1 && scales).then(|| format!("NCCL refuses avg and mulsum of {dtype} with one rank"))
+}

@@ -1,0 +1,16 @@
+//! All calls into libcuda and libnccl, and all `unsafe` of this backend. Everything that leaves here is safe: a
+//! handle exists only if the library made it, is no copy, and is consumed by the call that destroys it. A handle
+//! that is dropped instead is leaked, not destroyed: after a failure the calls that destroy could block.
+
+mod calls;
+mod cuda;
+mod environment;
+mod kernels;
+mod load;
+mod module;
+mod nccl;
+
+pub(super) use cuda::{Address, Buffer, Context, Cuda, Event, Gpu, Stream};
+pub(super) use environment::set;
+pub(super) use kernels::Kernels;
+pub(super) use nccl::{Comm, Lane, Nccl, Reduction};

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::collective::Ops;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::verify::{Arithmetic, Bad, Pattern, Tally};
 pub use crate::vocab::Kind;
 use crate::vocab::{Content, Dtype, Placement, RedOp};
@@ -133,9 +133,30 @@ pub trait Backend: Ops {
     fn between_us(&mut self, from: usize, to: usize) -> Result<f64>;
     /// Waits until all operations of all local ranks are complete, or fails at the deadline.
     fn wait(&mut self, deadline: Duration) -> Result<()>;
+    /// From now on operations of all local ranks are recorded instead of run.
+    fn capture(&mut self) -> Result<()> {
+        no_graphs()
+    }
+    /// Ends the recording, and makes it ready to run.
+    fn captured(&mut self) -> Result<()> {
+        no_graphs()
+    }
+    /// Starts what was recorded, on every local rank.
+    fn replay(&mut self) -> Result<()> {
+        no_graphs()
+    }
+    /// Destroys the recording; its runs are complete.
+    fn forget(&mut self) -> Result<()> {
+        no_graphs()
+    }
     /// All processes have just left a barrier (a simulation aligns its clocks).
     fn aligned(&mut self) {}
 
     /// Orderly end: frees buffers and communicator. Not called after a failure.
     fn close(&mut self) -> Result<()>;
+}
+
+/// The answer of a backend that cannot record operations.
+fn no_graphs() -> Result<()> {
+    Err(Error::Unsupported("-G needs a backend with CUDA graphs: --backend nccl".to_owned()))
 }

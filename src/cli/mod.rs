@@ -223,11 +223,18 @@ impl Cli {
             ("-w", self.warmup, 100_000_000),
             ("-c", self.checks, 1_000_000_000),
             ("-u", self.unalign, 1 << 30),
+            ("-G", self.graph, 1_000_000_000),
             ("--sim-ranks", self.sim_ranks, 4096),
         ] {
             if value > most {
                 return usage(format!("{flag} must be {most} or less"));
             }
+        }
+        if self.graph > 0 && matches!(self.blocking, 1 | 2) {
+            return usage(format!("-z {} waits inside what -G captures; use -z 0 with -G", self.blocking));
+        }
+        if self.graph > 0 && self.stream_null != 0 {
+            return usage("-G cannot capture the null stream; leave -y out".to_owned());
         }
         let corrupts = |fault: &Inject| matches!(fault, Inject::Corrupt { .. });
         if self.backend != Kind::Sim && self.inject.iter().any(corrupts) {
@@ -239,12 +246,25 @@ impl Cli {
         Ok(())
     }
 
-    /// Puts aside what nccl-tests puts aside with a word on stderr: odd values of `-I` and `-K`. Returns the words.
+    /// Puts aside what nccl-tests puts aside with a word on stderr: odd values of `-I` and `-K`, and what
+    /// cannot be captured under `-G`. Returns the words.
     pub fn settle(&mut self) -> Vec<String> {
         let mut words = Vec::new();
         if self.per_iteration > 1 {
             words.push("per-iteration timing (-I) only supports 0=off or 1=on. Disabling.".to_owned());
             self.per_iteration = 0;
+        }
+        if self.graph > 0 && self.per_iteration == 1 {
+            words.push(
+                "per-iteration timing (-I) is incompatible with CUDA graph mode (-G). Disabling.".to_owned(),
+            );
+            self.per_iteration = 0;
+        }
+        if self.graph > 0 && self.blocking == 3 {
+            words.push(
+                "blocking mode (-z 3) is incompatible with CUDA graph mode (-G). Disabling.".to_owned(),
+            );
+            self.blocking = 0;
         }
         if self.skip < 0 || self.skip >= self.iterations.cast_signed() {
             words.push(format!(
@@ -263,7 +283,6 @@ impl Cli {
     /// Flags whose values wait for a later version: name and value of the first, if any is not neutral.
     pub fn not_supported_yet(&self) -> Option<String> {
         let flags = [
-            ("-G (CUDA graphs)", self.graph != 0),
             ("-R (registration)", self.register != 0),
             ("-x (CTA policy)", self.cta_policy.is_some_and(|policy| policy >= 0)),
             ("-D (device API)", self.device_implementation != 0),

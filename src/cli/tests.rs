@@ -73,6 +73,9 @@ fn nonsense_is_a_usage_error() {
         "--backend gpu",
         "-n 0",
         "--inject late",
+        "-G 1 -z 1",
+        "-G 1 -z 2",
+        "-G 1 -y 1",
     ] {
         let error = read(line).expect_err(line);
         assert_eq!(error.exit(), crate::error::Exit::Usage, "{line}");
@@ -94,6 +97,15 @@ fn odd_values_of_two_flags_are_put_aside_with_a_word() {
         let mut cli = run(line);
         assert_eq!(cli.settle().len(), words, "{line}");
         assert!(cli.per_iteration <= 1 && (0..20).contains(&cli.skip), "{line}");
+    }
+}
+
+#[test]
+fn what_a_graph_cannot_hold_is_put_aside_with_a_word() {
+    for (line, words) in [("-G 2", 0), ("-G 2 -z 3", 1), ("-G 2 -I 1", 1), ("-G 2 -I 1 -z 3 -K 2", 3)] {
+        let mut cli = run(line);
+        assert_eq!(cli.settle().len(), words, "{line}");
+        assert_eq!((cli.graph, cli.blocking, cli.per_iteration, cli.not_supported_yet()), (2, 0, 0, None));
     }
 }
 

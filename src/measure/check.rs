@@ -109,8 +109,7 @@ impl Bench<'_> {
         self.prepare(target, placement)?;
         let pattern = self.pattern(target);
         self.fill_at(cases, &pattern, index)?;
-        self.operation(cases, index)?;
-        self.backend.wait(self.settings.deadlines.later(self.expected(1)))?;
+        self.call_once(cases, index)?;
         tallies.clear();
         for (local, case) in (0..).zip(cases) {
             self.backend.select(local)?;
@@ -118,6 +117,21 @@ impl Bench<'_> {
             tallies.push(self.backend.check(&self.collective.after(case), &pattern)?);
         }
         self.decide(tallies)
+    }
+
+    /// One operation, complete on return; with `-G` as a recording, since that is what was timed.
+    fn call_once(&mut self, cases: &[Case], index: u64) -> Result<()> {
+        let deadline = self.settings.deadlines.later(self.expected(1));
+        if self.settings.graph == 0 {
+            self.operation(cases, index)?;
+            return self.backend.wait(deadline);
+        }
+        self.backend.capture()?;
+        self.operation(cases, index)?;
+        self.backend.captured()?;
+        self.backend.replay()?;
+        self.backend.wait(deadline)?;
+        self.backend.forget()
     }
 
     fn fill_at(&mut self, cases: &[Case], pattern: &Pattern, index: u64) -> Result<()> {

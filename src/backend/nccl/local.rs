@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use super::device::Place;
-use super::ffi::{Address, Buffer, Comm, Cuda, Event, Kernels, Nccl, Reduction, Stream};
+use super::ffi::{Address, Buffer, Comm, Cuda, Event, Graph, Kernels, Nccl, Reduction, Stream};
 use crate::error::{Error, Result};
 use crate::vocab::{Dtype, RedOp, Side};
 
@@ -52,6 +52,8 @@ pub(super) struct Local {
     pub(super) place: Place,
     pub(super) comm: Comm,
     pub(super) stream: Stream,
+    /// What was captured, until it is forgotten.
+    pub(super) graph: Option<Graph>,
     /// What the operations of the current row reduce with.
     pub(super) op: Reduction,
     /// The reduction that was created for the current row.
@@ -67,7 +69,8 @@ impl Local {
     pub(super) fn new(cuda: &Cuda, place: Place, comm: Comm) -> Result<Self> {
         let stream = cuda.stream()?;
         let op = Reduction(0);
-        Ok(Self { place, comm, stream, op, created: None, buffers: None, marks: Vec::new(), kernels: None })
+        let (graph, created, buffers, marks, kernels) = (None, None, None, Vec::new(), None);
+        Ok(Self { place, comm, stream, graph, op, created, buffers, marks, kernels })
     }
 
     /// Makes buffers and events; the rank's context is current.
@@ -87,6 +90,13 @@ impl Local {
         let buffers = self.buffers.as_ref();
         let buffer = buffers.map(|both| if side == Side::Send { &both.send } else { &both.recv });
         buffer.and_then(|buffer| buffer.place(offset, bytes)).ok_or_else(|| outside(offset, bytes))
+    }
+
+    /// Starts what was captured.
+    #[inline]
+    pub(super) fn replay(&self, cuda: &Cuda) -> Result<()> {
+        let nothing = || Error::Setup("nothing was captured; this is an error of critrank".to_owned());
+        cuda.launch_graph(self.graph.as_ref().ok_or_else(nothing)?, &self.stream)
     }
 
     /// The event of a mark.

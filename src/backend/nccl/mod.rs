@@ -15,6 +15,8 @@ mod ffi;
 mod hints;
 mod library;
 mod local;
+#[cfg(test)]
+mod mode_tests;
 mod ops;
 #[cfg(test)]
 mod tests;
@@ -324,6 +326,31 @@ impl Backend for Nccl {
         let waited = self.poll(deadline);
         self.failed |= waited.is_err();
         waited
+    }
+
+    fn capture(&mut self) -> Result<()> {
+        self.for_each(|nccl| nccl.cuda.begin_capture(&nccl.local().stream))
+    }
+
+    fn captured(&mut self) -> Result<()> {
+        self.for_each(|nccl| {
+            let graph = nccl.cuda.end_capture(&nccl.local().stream)?;
+            nccl.local_mut().graph = Some(graph);
+            Ok(())
+        })
+    }
+
+    fn replay(&mut self) -> Result<()> {
+        if let [local] = self.locals.as_slice() {
+            return local.replay(self.cuda);
+        }
+        self.for_each(|nccl| nccl.local().replay(nccl.cuda))
+    }
+
+    fn forget(&mut self) -> Result<()> {
+        self.for_each(|nccl| {
+            nccl.local_mut().graph.take().map_or(Ok(()), |graph| nccl.cuda.destroy_graph(graph))
+        })
     }
 
     fn close(&mut self) -> Result<()> {

@@ -2,11 +2,11 @@
 
 #![expect(unsafe_code, reason = "the CUDA driver's C interface")]
 
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::{fmt, ptr};
 
 use cudarc::driver::sys::{
-    CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUmodule, CUstream, CUuuid,
+    CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUgraph, CUgraphExec, CUmodule, CUstream, CUuuid,
 };
 
 use super::load::{functions, open};
@@ -60,6 +60,12 @@ functions! {
         ) -> c_int;
     }
     optional {
+        capture_begin = cuStreamBeginCapture_v2(CUstream, c_int) -> c_int;
+        capture_end = cuStreamEndCapture(CUstream, *mut CUgraph) -> c_int;
+        graph_instantiate = cuGraphInstantiateWithFlags(*mut CUgraphExec, CUgraph, c_ulonglong) -> c_int;
+        graph_launch = cuGraphLaunch(CUgraphExec, CUstream) -> c_int;
+        graph_exec_destroy = cuGraphExecDestroy(CUgraphExec) -> c_int;
+        graph_destroy = cuGraphDestroy(CUgraph) -> c_int;
         device_uuid_2 = cuDeviceGetUuid_v2(*mut CUuuid, CUdevice) -> c_int;
     }
 }

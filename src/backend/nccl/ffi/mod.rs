@@ -5,6 +5,7 @@
 mod calls;
 mod cuda;
 mod environment;
+mod graph;
 mod kernels;
 mod load;
 mod module;
@@ -12,5 +13,6 @@ mod nccl;
 
 pub(super) use cuda::{Address, Buffer, Context, Cuda, Event, Gpu, Stream};
 pub(super) use environment::set;
+pub(super) use graph::Graph;
 pub(super) use kernels::Kernels;
 pub(super) use nccl::{Comm, Lane, Nccl, Reduction};

@@ -221,6 +221,11 @@ impl Guard {
                         Role::Follow(_) => self.say(&Message::Device(device)),
                     }
                 }
+                // The main thread's own wait has ended at its deadline: whose fault that is, the table of all ranks says.
+                Command::Fail(Exit::Timeout, _) => {
+                    let stand = self.stand();
+                    self.raise(Cause::Deadline { rank: self.who.rank, stand }, &Message::Alarm(stand), now);
+                }
                 Command::Fail(exit, text) => {
                     let report = Report { rank: self.who.rank, exit, text: text.clone() };
                     let stand = self.stand();

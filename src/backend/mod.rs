@@ -55,6 +55,26 @@ pub struct Memory {
     pub total_bytes: u64,
 }
 
+/// Memory taken by each part of a run, in bytes, of the local rank that took most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// By making the communicator.
+    pub init_bytes: u64,
+    /// By the buffers.
+    pub user_bytes: u64,
+    /// Since the buffers were made.
+    pub collective_bytes: u64,
+}
+
+/// Something to say about how a backend runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    /// Something is not as asked.
+    pub warning: bool,
+    /// The words.
+    pub text: String,
+}
+
 /// What differs between backends and shapes the loop or the check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caps {
@@ -107,6 +127,15 @@ pub trait Backend: Ops {
     fn memory(&mut self) -> Result<Memory>;
     /// Makes both buffers of every local rank, `bytes` each, and `marks` marks each. Called once.
     fn allocate(&mut self, bytes: u64, marks: usize) -> Result<()>;
+
+    /// What there is to say about how it runs; each remark is given once.
+    fn remarks(&mut self) -> Vec<Remark> {
+        Vec::new()
+    }
+    /// Memory that was taken so far, where it is recorded (`-M`).
+    fn usage(&mut self) -> Result<Usage> {
+        Ok(Usage::default())
+    }
 
     /// Sets type, reduction and placement for the operations that follow.
     fn prepare(&mut self, setup: &Setup) -> Result<()>;

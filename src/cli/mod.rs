@@ -134,6 +134,17 @@ pub struct Cli {
     /// Seconds that libraries, agreement and communicator may take
     #[arg(long = "timeout-init", value_name = "SECONDS", default_value = "600", value_parser = hex_or_decimal, help_heading = "Of our own")]
     pub timeout_init: u64,
+    /// How alltoall, gather and scatter run with NCCL: as its own call from 2.28 on where it has one (auto), always
+    /// so, or never, but as sends and receives
+    #[arg(
+        long,
+        value_name = "auto|always|never",
+        default_value = "auto",
+        value_enum,
+        hide_possible_values = true,
+        help_heading = "Of our own"
+    )]
+    pub native: Native,
     /// Fail where memory is too short for -e, instead of measuring up to what fits
     #[arg(long = "strict-size", help_heading = "Of our own")]
     pub strict_size: bool,
@@ -156,6 +167,18 @@ pub struct Cli {
     /// More of what happens, to stderr; twice for debugging
     #[arg(short = 'v', long, action = clap::ArgAction::Count, help_heading = "Of our own")]
     pub verbose: u8,
+}
+
+/// `--native`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Native {
+    /// The library's own call where it has one, as in nccl-tests.
+    #[default]
+    Auto,
+    /// The library's own call, or nothing.
+    Always,
+    /// Sends and receives.
+    Never,
 }
 
 /// What a command line comes to.
@@ -224,6 +247,10 @@ impl Cli {
             ("-c", self.checks, 1_000_000_000),
             ("-u", self.unalign, 1 << 30),
             ("-G", self.graph, 1_000_000_000),
+            ("-R", self.register, 2),
+            ("-x", self.cta_policy.unwrap_or(0).max(0).unsigned_abs(), 2),
+            ("-y", self.stream_null, 1),
+            ("-M", self.memory, 1),
             ("--sim-ranks", self.sim_ranks, 4096),
         ] {
             if value > most {
@@ -235,6 +262,9 @@ impl Cli {
         }
         if self.graph > 0 && self.stream_null != 0 {
             return usage("-G cannot capture the null stream; leave -y out".to_owned());
+        }
+        if self.graph > 0 && self.backend == Kind::Mpi {
+            return usage("-G needs GPUs: --backend nccl".to_owned());
         }
         let corrupts = |fault: &Inject| matches!(fault, Inject::Corrupt { .. });
         if self.backend != Kind::Sim && self.inject.iter().any(corrupts) {
@@ -266,6 +296,9 @@ impl Cli {
             );
             self.blocking = 0;
         }
+        if self.backend != Kind::Nccl {
+            words.extend(self.put_aside_without_nccl());
+        }
         if self.skip < 0 || self.skip >= self.iterations.cast_signed() {
             words.push(format!(
                 "per-iteration skip (-K) must be between 0 and {}. Disabling.",
@@ -280,16 +313,23 @@ impl Cli {
         words
     }
 
-    /// Flags whose values wait for a later version: name and value of the first, if any is not neutral.
-    pub fn not_supported_yet(&self) -> Option<String> {
-        let flags = [
-            ("-R (registration)", self.register != 0),
-            ("-x (CTA policy)", self.cta_policy.is_some_and(|policy| policy >= 0)),
-            ("-D (device API)", self.device_implementation != 0),
-            ("-y 1 (null stream)", self.stream_null != 0),
-            ("-M 1 (memory report)", self.memory != 0),
+    /// What only NCCL has, put aside.
+    fn put_aside_without_nccl(&mut self) -> Vec<String> {
+        let asked = [
+            ("-R", std::mem::take(&mut self.register) != 0),
+            ("-x", self.cta_policy.take().is_some()),
+            ("-y", std::mem::take(&mut self.stream_null) != 0),
+            ("-M", std::mem::take(&mut self.memory) != 0),
         ];
-        flags.into_iter().find(|(_, asked)| *asked).map(|(name, _)| format!("{name} is not supported yet"))
+        let asked = asked.into_iter().filter(|(_, asked)| *asked);
+        asked.map(|(flag, _)| format!("{flag} is ignored: only --backend nccl has it")).collect()
+    }
+
+    /// Flags whose values wait for a later version: what to say of the first, if any is not neutral.
+    pub fn not_supported_yet(&self) -> Option<String> {
+        (self.device_implementation != 0).then(|| {
+            "-D (device API) is not supported yet: docs/DEVICE_API.md says what stands in the way".to_owned()
+        })
     }
 }
 

@@ -139,7 +139,7 @@ fn a_captured_loop_is_timed_by_its_launches_and_checked() {
         for inject in [&[][..], &[Inject::Corrupt { rank: 1, how: Corruption::Unwritten }]] {
             let graph = Settings { graph: 3, aggregated: 2, ..settings(2, Blocking::None, false) };
             let (_, samples, checked) =
-                Run { settings: graph, inject, ..base(entry.name, 4) }.go(Placement::OutOfPlace);
+                Run { settings: graph, inject, root: 1, ..base(entry.name, 4) }.go(Placement::OutOfPlace);
             let wrong = checked.wrong.is_some_and(|wrong| wrong > 0);
             assert_eq!(wrong, !inject.is_empty(), "{}", entry.name);
             let RankSample { total_us, cpu_us, .. } = samples[0];

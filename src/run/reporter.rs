@@ -10,7 +10,7 @@ use super::timeline::steady_from;
 use crate::aggregate::{
     Average, Cell, Check, How, Mode, Observer, RankSample, Row, Totals, cell, split_cell,
 };
-use crate::backend::Kind;
+use crate::backend::{Kind, Remark};
 use crate::cli::Cli;
 use crate::cli::env::Environment;
 use crate::collective::{Case, Collective, Traffic};
@@ -19,7 +19,7 @@ use crate::measure::{Checked, Mismatch, Target};
 use crate::plan::Series;
 use crate::report::record::{Event, Plan};
 use crate::report::sink::Level;
-use crate::report::{Outcome, Paths, Preamble, Sink, Site, table};
+use crate::report::{MemoryUse, Outcome, Paths, Preamble, Sink, Site, table};
 use crate::session::watch::{Failure, Sink as OnFailure};
 use crate::vocab::Placement;
 
@@ -182,6 +182,13 @@ impl Reporter {
         self.sink.event(&Event::ColdStart { steps, calls });
     }
 
+    /// How the backend runs, to stderr and the record.
+    pub(super) fn remarks(&self, remarks: &[Remark]) {
+        for Remark { warning, text } in remarks {
+            self.sink.note(if *warning { Level::Warning } else { Level::Info }, text);
+        }
+    }
+
     /// A type and reduction that cannot be run here.
     pub(super) fn waived(&self, series: &Series, reason: &str) {
         self.sink.waived(series.dtype, &label(series), reason);
@@ -316,14 +323,19 @@ impl Reporter {
     }
 
     /// The footer; the run's exit code.
-    pub(super) fn finish(self, min_busbw_gbps: Option<f64>, library_error: String) -> Result<Exit> {
+    pub(super) fn finish(
+        self,
+        min_busbw_gbps: Option<f64>,
+        memory: Option<MemoryUse>,
+        library_error: String,
+    ) -> Result<Exit> {
         let outcome = Outcome {
             out_of_bounds: self.totals.out_of_bounds(),
             wrong_elements: self.totals.wrong_elements(),
             average_busbw_gbps: self.totals.average_busbw_gbps(),
             min_busbw_gbps,
             critical: self.observer.verdict(),
-            memory: None,
+            memory,
             library_error,
             end_time: local_time(),
         };

@@ -227,8 +227,7 @@ impl Unconnected {
                 let id = if group.place == 0 { early.unique_id()?.to_vec() } else { Vec::new() };
                 let id = group.told_by_first(seat, id)?;
                 let locals = early.locals();
-                let options = Options::for_collective(traits);
-                let _ = cli;
+                let options = Options::new(cli, traits);
                 Ok(Box::new(early.connect(&id, group.place * locals, group.ranks(locals), &options)?))
             }
             Self::Ready(backend) => {

@@ -7,11 +7,11 @@ use super::reporter::Reporter;
 use super::seat::{Group, Seat};
 use super::sweep::{self, Range};
 use super::{Job, agreement, setup};
-use crate::backend::{Backend, Kind, Memory};
+use crate::backend::{Backend, Kind, Memory, Usage};
 use crate::error::{Error, Exit, Result};
 use crate::measure::{Bench, Settings, Target};
 use crate::plan;
-use crate::report::{Preamble, say};
+use crate::report::{MemoryUse, Preamble, say};
 use crate::session::Control;
 use crate::session::stall::Stall;
 use crate::session::watch::{Phase, Progress};
@@ -58,6 +58,9 @@ impl Job<'_> {
         let room = bounds.max_bytes + 8 * cli.unalign;
         let allocated = self.timed(seat, "buffers", || backend.allocate(room, settings.marks()));
         together(control, host, allocated)?;
+        if let Some(reporter) = &reporter {
+            reporter.remarks(&backend.remarks());
+        }
 
         let range = Range { min_bytes: bounds.min_bytes, max_bytes: bounds.max_bytes };
         let mut bench = Bench::new(&mut *backend, control, &progress, &*self.collective, settings);
@@ -67,9 +70,10 @@ impl Job<'_> {
         }
         sweep::sweep(&mut bench, cli, &series, range, &mut reporter)?;
         progress.enter(Phase::Close, self.deadlines.later(Duration::ZERO));
+        let usage = if cli.memory == 1 { Some(most(control, backend.usage()?)?) } else { None };
         backend.close()?;
         let exit = match reporter {
-            Some(reporter) => reporter.finish(self.environment.min_busbw_gbps, String::new())?,
+            Some(reporter) => reporter.finish(self.environment.min_busbw_gbps, usage, String::new())?,
             None => Exit::Success,
         };
         // The first worker knows the figures; all leave with its code.
@@ -175,4 +179,13 @@ impl Job<'_> {
         together(control, host, limits::countable(bounds.max_bytes, &dtypes, backend.largest_count()))?;
         Ok(bounds)
     }
+}
+
+/// Of each part, the most that any rank took.
+fn most(control: &dyn Control, usage: Usage) -> Result<MemoryUse> {
+    Ok(MemoryUse {
+        init_bytes: control.vote(usage.init_bytes)?,
+        user_bytes: control.vote(usage.user_bytes)?,
+        collective_bytes: control.vote(usage.collective_bytes)?,
+    })
 }

@@ -53,6 +53,16 @@ static int unmake(struct object *o, enum kind kind) {
   return OK;
 }
 
+/* A stream, or for null the current context's default stream. */
+static struct object *of(struct object *stream) {
+  static struct object defaults[DEVICES > 0 ? DEVICES : 1];
+  if (stream || !current) return stream;
+  struct object *o = &defaults[current->device];
+  o->kind = STREAM;
+  o->context = current;
+  return o;
+}
+
 int cuInit(unsigned flags) {
   NEED(flags == 0, INVALID_VALUE);
   NEED(DEVICES > 0, NO_DEVICE);
@@ -117,6 +127,7 @@ int cuMemFree_v2(uint64_t address) { size_t *memory = (size_t *)(uintptr_t)(addr
 int cuStreamCreate(struct object **stream, unsigned flags) { NEED(flags == 1, INVALID_VALUE); return make(stream, STREAM); }
 int cuStreamDestroy_v2(struct object *stream) { return unmake(stream, STREAM); }
 int cuStreamQuery(struct object *stream) {
+  stream = of(stream);
   NEED(is(stream, STREAM), INVALID_HANDLE);
   NEED(!stream->capturing, CAPTURE_UNSUPPORTED);
 #ifdef STALL
@@ -125,7 +136,7 @@ int cuStreamQuery(struct object *stream) {
   return stream->asked++ % 2 ? OK : NOT_READY; /* busy at every other question, so that waiting is covered */
 #endif
 }
-int cuStreamSynchronize(struct object *stream) { NEED(is(stream, STREAM), INVALID_HANDLE); NEED(!stream->capturing, CAPTURE_UNSUPPORTED); return OK; }
+int cuStreamSynchronize(struct object *stream) { stream = of(stream); NEED(is(stream, STREAM), INVALID_HANDLE); NEED(!stream->capturing, CAPTURE_UNSUPPORTED); return OK; }
 
 /* Graphs: order and life of the handles only; what is captured runs at once, and a launch runs nothing. */
 #ifndef NO_GRAPHS
@@ -152,13 +163,14 @@ int cuGraphExecDestroy(struct object *ready) { return unmake(ready, GRAPH_EXEC);
 int cuGraphDestroy(struct object *graph) { return unmake(graph, GRAPH); }
 #endif
 
-int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, struct object *stream) { NEED(is(stream, STREAM), INVALID_HANDLE); memmove((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes); return OK; }
+int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, struct object *stream) { stream = of(stream); NEED(is(stream, STREAM), INVALID_HANDLE); memmove((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes); return OK; }
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, struct object *stream) { return cuMemcpyDtoDAsync_v2(to, (uint64_t)(uintptr_t)from, bytes, stream); }
 int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, struct object *stream) { return cuMemcpyDtoDAsync_v2((uint64_t)(uintptr_t)to, from, bytes, stream); }
 
 int cuEventCreate(struct object **event, unsigned flags) { NEED(flags == 0, INVALID_VALUE); return make(event, EVENT); }
 int cuEventDestroy_v2(struct object *event) { return unmake(event, EVENT); }
 int cuEventRecord(struct object *event, struct object *stream) {
+  stream = of(stream);
   NEED(is(event, EVENT) && is(stream, STREAM) && event->context == stream->context, INVALID_HANDLE);
   clock_gettime(CLOCK_MONOTONIC, &event->at);
   event->stamped = 1;
@@ -201,6 +213,7 @@ int cuModuleGetFunction(struct kernel **kernel, struct object *module, const cha
 int cuLaunchKernel(struct kernel *kernel, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                    unsigned shared, struct object *stream, void **arguments, void **extra) {
   NEED_CONTEXT;
+  stream = of(stream);
   NEED(is(stream, STREAM) && stream->context == current, INVALID_HANDLE);
   NEED(gx >= 1 && gy == 1 && gz == 1 && bx >= 1 && bx <= 1024 && by == 1 && bz == 1 && !shared && !extra, INVALID_VALUE);
   kernel->run(arguments);

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use super::device::Place;
-use super::ffi::{Address, Buffer, Comm, Cuda, Event, Graph, Kernels, Nccl, Reduction, Stream};
+use super::ffi::{Address, Buffer, Comm, Cuda, Event, Graph, Kernels, Nccl, Reduction, Registered, Stream};
 use crate::error::{Error, Result};
 use crate::vocab::{Dtype, RedOp, Side};
 
@@ -59,6 +59,8 @@ pub(super) struct Local {
     /// The reduction that was created for the current row.
     created: Option<Reduction>,
     buffers: Option<Buffers>,
+    /// With `-R`, the buffers' registration.
+    pub(super) registered: Option<Registered>,
     marks: Vec<Event>,
     /// Loaded at the first fill, and what they report to.
     pub(super) kernels: Option<(Kernels, Buffer)>,
@@ -66,11 +68,12 @@ pub(super) struct Local {
 
 impl Local {
     /// A rank without buffers; its context is current.
-    pub(super) fn new(cuda: &Cuda, place: Place, comm: Comm) -> Result<Self> {
-        let stream = cuda.stream()?;
+    pub(super) fn new(cuda: &Cuda, place: Place, comm: Comm, null_stream: bool) -> Result<Self> {
+        let stream = if null_stream { Cuda::null_stream() } else { cuda.stream()? };
         let op = Reduction(0);
-        let (graph, created, buffers, marks, kernels) = (None, None, None, Vec::new(), None);
-        Ok(Self { place, comm, stream, graph, op, created, buffers, marks, kernels })
+        let (graph, created, buffers, registered, marks, kernels) =
+            (None, None, None, None, Vec::new(), None);
+        Ok(Self { place, comm, stream, graph, op, created, buffers, registered, marks, kernels })
     }
 
     /// Makes buffers and events; the rank's context is current.
@@ -82,6 +85,11 @@ impl Local {
         self.buffers = Some(Buffers { send: make()?, recv: make()?, of_nccl });
         self.marks = (0..marks).map(|_| cuda.event()).collect::<Result<_>>()?;
         Ok(())
+    }
+
+    /// The send and the receive buffer, once they are made.
+    pub(super) fn both(&self) -> Option<[&Buffer; 2]> {
+        self.buffers.as_ref().map(|buffers| [&buffers.send, &buffers.recv])
     }
 
     /// The address `offset` bytes into a buffer, with room for `bytes`.
@@ -135,6 +143,9 @@ impl Local {
         } else {
             if let Some(last) = self.created.take() {
                 nccl.destroy_op(last, &self.comm)?;
+            }
+            if let Some(registered) = self.registered.take() {
+                nccl.deregister(&self.comm, registered)?;
             }
             nccl.destroy(self.comm)?;
         }

@@ -17,7 +17,9 @@ mod library;
 mod local;
 #[cfg(test)]
 mod mode_tests;
+mod modes;
 mod ops;
+mod refusal;
 #[cfg(test)]
 mod tests;
 
@@ -25,15 +27,15 @@ use std::ffi::c_int;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-pub use config::Options;
+pub use config::{Options, Register};
 pub use debug::debug_file;
 pub use device::{Request, choose_devices};
 
 use self::device::Place;
 use self::ffi::Cuda;
 use self::local::{Local, type_number};
-use super::{Backend, Caps, Device, Kind, Library, Memory, Setup};
-use crate::collective::Ops;
+use super::{Backend, Caps, Device, Kind, Library, Memory, Remark, Setup, Usage};
+use crate::collective::{Native, Ops};
 use crate::error::{Error, Result};
 use crate::verify::{Arithmetic, Bad, Pattern, Tally};
 use crate::vocab::{Content, Dtype, RedOp};
@@ -117,6 +119,15 @@ pub struct Nccl {
     shift: u64,
     /// An operation failed or did not end: communicators can only be aborted.
     failed: bool,
+    /// The one call that is used instead of sends and receives.
+    native: Option<Native>,
+    /// What the buffers are registered as.
+    register: Register,
+    /// All work goes to the null stream, which is the current context's.
+    null_stream: bool,
+    /// With `-M`, each local rank's free memory before and after the communicator, and after the buffers.
+    free: [Vec<u64>; 3],
+    remarks: Vec<Remark>,
     origin: Instant,
 }
 
@@ -124,17 +135,18 @@ impl Nccl {
     fn connect(early: Early, id: &[u8], first_rank: u32, ranks: u32, options: &Options) -> Result<Self> {
         let wrong_id = || Error::Setup(format!("NCCL's id has 128 bytes, not {}", id.len()));
         let id: &[u8; 128] = id.try_into().map_err(|_| wrong_id())?;
+        let native = early.native(options)?;
         let Early { cuda, api, places } = early;
         let contexts: Vec<_> = places.iter().map(|place| &place.context).collect();
-        let comms = api.init(cuda, &contexts, &options.config(), id, (first_rank, ranks))?;
+        let free_before = modes::free(cuda, &contexts, options.memory)?;
+        let comms = api.init(cuda, &contexts, &options.config(api.version()), id, (first_rank, ranks))?;
+        let free_connected = modes::free(cuda, &contexts, options.memory)?;
         let mut locals = Vec::with_capacity(places.len());
         for (place, comm) in places.into_iter().zip(comms) {
             cuda.enter(&place.context)?;
-            locals.push(Local::new(cuda, place, comm)?);
+            locals.push(Local::new(cuda, place, comm, options.null_stream)?);
         }
-        for text in options.ignored(api.version()) {
-            tracing::warn!("{text}");
-        }
+        let warn = |text| Remark { warning: true, text };
         tracing::debug!(nccl = ?api, path = api.path(), "connected");
         let mut nccl = Self {
             cuda,
@@ -147,8 +159,14 @@ impl Nccl {
             element: Dtype::Float.bytes(),
             shift: 0,
             failed: false,
+            native,
+            register: options.register.possible(api.version()),
+            null_stream: options.null_stream,
+            free: [free_before, free_connected, Vec::new()],
+            remarks: options.ignored(api.version()).into_iter().map(warn).collect(),
             origin: Instant::now(),
         };
+        nccl.remark_native(options.native.0);
         nccl.enter(0)?;
         Ok(nccl)
     }
@@ -187,11 +205,18 @@ impl Nccl {
     #[inline]
     fn is_done(&self) -> Result<bool> {
         let mut done = true;
+        let roams = self.null_stream && self.locals.len() > 1;
         for local in &self.locals {
+            if roams {
+                self.cuda.enter(&local.place.context)?;
+            }
             if !self.cuda.is_done(&local.stream)? {
                 self.api.health(&local.comm)?;
                 done = false;
             }
+        }
+        if roams {
+            self.cuda.enter(&self.local().place.context)?;
         }
         Ok(done)
     }
@@ -246,7 +271,7 @@ impl Backend for Nccl {
 
     fn refuses(&self, dtype: Dtype, op: Option<RedOp>) -> Option<String> {
         let capability = self.locals.iter().map(|local| local.place.device.compute_capability).min();
-        refusal(dtype, op, capability.unwrap_or(0), self.api.version(), self.ranks)
+        refusal::refusal(dtype, op, capability.unwrap_or(0), self.api.version(), self.ranks)
     }
 
     fn largest_count(&self) -> u64 {
@@ -268,7 +293,17 @@ impl Backend for Nccl {
 
     fn allocate(&mut self, bytes: u64, marks: usize) -> Result<()> {
         let (cuda, api) = (self.cuda, self.api);
-        self.for_each(|nccl| nccl.local_mut().allocate(cuda, api, bytes, marks))
+        self.for_each(|nccl| nccl.local_mut().allocate(cuda, api, bytes, marks))?;
+        self.register_buffers()?;
+        self.note_allocated()
+    }
+
+    fn remarks(&mut self) -> Vec<Remark> {
+        std::mem::take(&mut self.remarks)
+    }
+
+    fn usage(&mut self) -> Result<Usage> {
+        self.usage_so_far()
     }
 
     fn prepare(&mut self, setup: &Setup) -> Result<()> {
@@ -362,21 +397,4 @@ impl Backend for Nccl {
         }
         remains.into_iter().try_for_each(|rest| rest.free(cuda, api))
     }
-}
-
-/// Why NCCL `version` would not run a type and reduction with these GPUs. Said here, since its own refusal ends the
-/// communicator.
-fn refusal(dtype: Dtype, op: Option<RedOp>, capability: u32, version: u32, ranks: u32) -> Option<String> {
-    if !dtype.is_fp8() {
-        return None;
-    }
-    if version < 22_400 {
-        return Some(format!("{dtype} needs NCCL 2.24 or later, this is {}", config::version_text(version)));
-    }
-    if capability < 90 {
-        let (major, minor) = (capability / 10, capability % 10);
-        return Some(format!("{dtype} needs compute capability 9.0, this GPU has {major}.{minor}"));
-    }
-    let scales = matches!(op, Some(RedOp::Avg | RedOp::MulSum));
-    (ranks == 1 && scales).then(|| format!("NCCL refuses avg and mulsum of {dtype} with one rank"))
 }

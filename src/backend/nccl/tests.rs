@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
+use super::refusal::refusal;
 use super::*;
 use crate::collective::Ops;
 use crate::error::Exit;

@@ -78,7 +78,7 @@ pub(in super::super) struct Gpu(CUdevice);
 #[derive(Debug)]
 pub(in super::super) struct Context(CUcontext, CUdevice);
 
-/// A stream that does not wait for the default stream.
+/// A stream that does not wait for the default stream, or the default stream itself.
 #[derive(Debug)]
 pub(in super::super) struct Stream(pub(super) CUstream);
 
@@ -307,9 +307,17 @@ impl Cuda {
         Ok(Stream(stream))
     }
 
-    /// Destroys a stream.
+    /// The default stream of whatever context is current when it is used.
+    pub(in super::super) fn null_stream() -> Stream {
+        Stream(ptr::null_mut())
+    }
+
+    /// Destroys a stream; the null stream is nobody's to destroy.
     #[expect(clippy::needless_pass_by_value, reason = "the handle ends here")]
     pub(in super::super) fn destroy_stream(&self, stream: Stream) -> Result<()> {
+        if stream.0.is_null() {
+            return Ok(());
+        }
         // SAFETY: alive until here, and consumed.
         self.ok("cuStreamDestroy", unsafe { (self.f.stream_destroy)(stream.0) })
     }

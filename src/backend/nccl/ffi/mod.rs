@@ -10,9 +10,11 @@ mod kernels;
 mod load;
 mod module;
 mod nccl;
+mod register;
 
 pub(super) use cuda::{Address, Buffer, Context, Cuda, Event, Gpu, Stream};
 pub(super) use environment::set;
 pub(super) use graph::Graph;
 pub(super) use kernels::Kernels;
 pub(super) use nccl::{Comm, Lane, Nccl, Reduction};
+pub(super) use register::Registered;

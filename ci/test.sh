@@ -80,8 +80,14 @@ ranks() {
   count with_mpi "$1" nextest run --locked --test "$2"
   echo "$2 with $1: $((passed - before)) tests passed"
 }
-stage_openmpi() { ranks openmpi multirank; }
-stage_mpich() { ranks mpich multirank; }
+# The harness is measured as it is shipped: optimised.
+several() {
+  check with_mpi "$1" build --quiet --release --locked --no-default-features --features mpi --example harness
+  ranks "$1" multirank
+  ranks "$1" harness
+}
+stage_openmpi() { several openmpi; }
+stage_mpich() { several mpich; }
 stage_cluster() {
   check ci/cluster.sh up 4
   check ci/cluster.sh slurm

@@ -84,10 +84,12 @@ fn every_collective_is_right_over_4_ranks() {
 
 #[test]
 fn every_type_and_reduction_that_mpi_has_is_right() {
+    // 8 types with 4 reductions each; halves, bfloat16 and fp8 are waived, as are avg and mulsum. MPICH 4.0 takes the
+    // extremes of three unsigned types as signed (its issue 6083), which is waived as well.
+    let waived = if Mpi::under_test() == Mpi::Mpich { 3 * 2 } else { 0 };
     for name in ["all_reduce", "reduce", "reduce_scatter"] {
-        // 8 types with 4 reductions each; halves, bfloat16 and fp8 are waived, as are avg and mulsum.
         let run = run(3, name, "-b 1000 -e 100K -f 100 -c 2 -n 2 -d all -o all");
-        right(&run, name, 8 * 4 * 2);
+        right(&run, name, (8 * 4 - waived) * 2);
         assert!(run.stderr.contains("half sum is not run here"), "{}", run.stderr);
     }
     for name in ["broadcast", "alltoall", "sendrecv"] {

@@ -4,7 +4,7 @@ mod check;
 mod settings;
 mod timed;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use check::{Checked, Mismatch};
 pub use settings::{Blocking, Deadlines, Settings};
@@ -35,6 +35,19 @@ pub struct Target {
     pub warmed: bool,
 }
 
+/// Wall time of a sweep by what it was spent on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spent {
+    /// Filling buffers before the first operation.
+    pub fill: Duration,
+    /// Priming and warm-up, the barrier included.
+    pub warm_up: Duration,
+    /// The timed loop, the barrier behind it included.
+    pub timed: Duration,
+    /// Checked calls.
+    pub check: Duration,
+}
+
 /// Runs collectives on this process's ranks, in step with all others.
 pub struct Bench<'a> {
     /// Does the work.
@@ -51,6 +64,8 @@ pub struct Bench<'a> {
     pub first_rank: u32,
     /// Where this process goes no further, on purpose.
     pub stall: Option<Stall>,
+    /// Where the sweep's time has gone so far.
+    pub spent: Spent,
     stamps: Stamps,
     repetition: u64,
     last_op_us: f64,
@@ -73,6 +88,7 @@ impl<'a> Bench<'a> {
             collective,
             settings,
             stall: None,
+            spent: Spent::default(),
             first_rank: 0,
             stamps,
             repetition: 0,
@@ -85,14 +101,22 @@ impl<'a> Bench<'a> {
         let cases = self.cases(target, placement)?;
         self.progress.size(target.bytes);
         self.prepare(target, placement)?;
+        let begin = Instant::now();
         if self.settings.checks > 0 {
             self.fill(&cases, &self.pattern(target))?;
         }
+        let filled = Instant::now();
         self.warm_up(&cases, target.warmed)?;
         self.barrier()?;
+        let warmed = Instant::now();
         let samples = self.timed(&cases)?;
         self.barrier()?;
+        let timed = Instant::now();
         let mut checked = self.check(target, placement, &cases)?;
+        self.spent.fill += filled - begin;
+        self.spent.warm_up += warmed - filled;
+        self.spent.timed += timed - warmed;
+        self.spent.check += timed.elapsed();
         if self.settings.explain {
             checked.algorithm = self.explain(&cases)?;
         }

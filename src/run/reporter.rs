@@ -189,6 +189,13 @@ impl Reporter {
         }
     }
 
+    /// Where rank 0's time went after the start, to stderr and the record.
+    pub(super) fn spent(&self, steps: &[(&str, f64)]) {
+        let words: Vec<String> =
+            steps.iter().map(|(name, us)| format!("{name} {:.1} ms", us / 1e3)).collect();
+        self.sink.note(Level::Info, &format!("time spent: {}", words.join(", ")));
+    }
+
     /// A type and reduction that cannot be run here.
     pub(super) fn waived(&self, series: &Series, reason: &str) {
         self.sink.waived(series.dtype, &label(series), reason);

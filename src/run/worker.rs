@@ -18,6 +18,9 @@ use crate::session::watch::{Phase, Progress};
 use crate::vocab::{Dtype, Point};
 use agreement::together;
 
+/// Steps of the timeline behind the start.
+const AFTER_START: [&str; 2] = ["sweep", "close communicator"];
+
 impl Job<'_> {
     /// Measures this worker's ranks. Every worker takes the same steps; an error is this worker's own, unless all
     /// have agreed on it.
@@ -68,10 +71,23 @@ impl Job<'_> {
         if cli.cold_start {
             self.cold_start(seat, &mut bench, &series, range, reporter.as_ref())?;
         }
-        sweep::sweep(&mut bench, cli, &series, range, &mut reporter)?;
+        self.timed(seat, AFTER_START[0], || sweep::sweep(&mut bench, cli, &series, range, &mut reporter))?;
+        let spent = bench.spent;
         progress.enter(Phase::Close, self.deadlines.later(Duration::ZERO));
         let usage = if cli.memory == 1 { Some(most(control, backend.usage()?)?) } else { None };
-        backend.close()?;
+        self.timed(seat, AFTER_START[1], || backend.close())?;
+        if let Some(reporter) = reporter.as_ref().filter(|_| cli.cold_start) {
+            let mut steps = self.timeline().steps_us();
+            steps.retain(|(name, _)| AFTER_START.contains(name));
+            let parts = [
+                ("fill", spent.fill),
+                ("warm-up", spent.warm_up),
+                ("timed", spent.timed),
+                ("check", spent.check),
+            ];
+            steps.extend(parts.map(|(name, part)| (name, part.as_secs_f64() * 1e6)));
+            reporter.spent(&steps);
+        }
         let exit = match reporter {
             Some(reporter) => reporter.finish(self.environment.min_busbw_gbps, usage, String::new())?,
             None => Exit::Success,

@@ -94,6 +94,11 @@ impl MpiHost {
         })
     }
 
+    /// The send and the receive buffer, for who makes calls of their own beside ours.
+    pub fn buffers(&mut self) -> (&mut [u8], &mut [u8]) {
+        (self.send.bytes_mut(), self.recv.bytes_mut())
+    }
+
     /// The bytes of a run, as far as the buffer has them.
     fn range(&self, run: &Run, length: usize) -> std::ops::Range<usize> {
         let start = (run.at.offset * self.dtype.bytes() + self.shift) as usize;

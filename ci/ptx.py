@@ -6,9 +6,13 @@ import sys
 import sysconfig
 
 SOURCE = pathlib.Path("src/verify/kernels/verify.cu")
-TARGET = SOURCE.with_suffix(".ptx")
+TARGETS = {
+    SOURCE.with_suffix(".ptx"): ("compute_60", "PTX"),
+    SOURCE.with_name("verify_sm80.cubin"): ("sm_80", "CUBIN"),
+    SOURCE.with_name("verify_sm90.cubin"): ("sm_90", "CUBIN"),
+}
 # No fused multiply-add: every product is rounded by itself, as on the host.
-OPTIONS = [b"--gpu-architecture=compute_60", b"-default-device", b"--fmad=false", b"--std=c++17"]
+OPTIONS = ["-default-device", "--fmad=false", "--std=c++17"]
 
 
 def nvrtc():
@@ -16,31 +20,32 @@ def nvrtc():
     return ctypes.CDLL(str(next(folder.glob("libnvrtc.so*"))))
 
 
-def text(library, program, what):
+def result(library, program, what):
     size = ctypes.c_size_t()
     getattr(library, f"nvrtcGet{what}Size")(program, ctypes.byref(size))
     buffer = ctypes.create_string_buffer(size.value)
     getattr(library, f"nvrtcGet{what}")(program, buffer)
-    return buffer.value.decode()
+    return buffer.raw
 
 
-def compile_ptx():
+def compiled(architecture, what):
     library = nvrtc()
     program = ctypes.c_void_p()
     library.nvrtcCreateProgram(ctypes.byref(program), SOURCE.read_bytes(), b"verify.cu", 0, None, None)
-    options = (ctypes.c_char_p * len(OPTIONS))(*OPTIONS)
-    code = library.nvrtcCompileProgram(program, len(OPTIONS), options)
-    log = text(library, program, "ProgramLog")
+    options = [option.encode() for option in [f"--gpu-architecture={architecture}", *OPTIONS]]
+    code = library.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
+    log = result(library, program, "ProgramLog").rstrip(b"\0").decode()
     if log:
         print(log, file=sys.stderr)
     if code:
-        sys.exit(f"{SOURCE} does not compile")
-    return text(library, program, "PTX")
+        sys.exit(f"{SOURCE} does not compile for {architecture}")
+    # Text ends with a zero that is no part of it.
+    return result(library, program, what).rstrip(b"\0") if what == "PTX" else result(library, program, what)
 
 
-ptx = compile_ptx()
-if sys.argv[1:] == ["--check"]:
-    if TARGET.read_text() != ptx:
-        sys.exit(f"{TARGET} does not come from {SOURCE}: run ci/ptx.sh")
-else:
-    TARGET.write_text(ptx)
+for target, (architecture, what) in TARGETS.items():
+    content = compiled(architecture, what)
+    if sys.argv[1:] != ["--check"]:
+        target.write_bytes(content)
+    elif not target.exists() or target.read_bytes() != content:
+        sys.exit(f"{target} does not come from {SOURCE}: run ci/ptx.sh")

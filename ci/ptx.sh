@@ -1,7 +1,7 @@
 #!/bin/sh
-# Compiles src/verify/kernels/verify.cu to PTX with NVRTC from PyPI; needs python3, no GPU and no CUDA toolkit.
-#   ci/ptx.sh          writes src/verify/kernels/verify.ptx
-#   ci/ptx.sh --check  fails if that file does not come from the source
+# Compiles src/verify/kernels/verify.cu to PTX and cubin with NVRTC from PyPI; needs python3, no GPU and no CUDA toolkit.
+#   ci/ptx.sh          writes src/verify/kernels/verify.ptx and verify_sm*.cubin
+#   ci/ptx.sh --check  fails if one of them does not come from the source
 set -eu
 cd "$(dirname "$0")/.."
 venv=target/nvrtc

@@ -30,6 +30,11 @@ use crate::vocab::{Dtype, RedOp};
 /// The kernels of `kernels/verify.cu` as PTX for compute capability 6.0 and later.
 pub const PTX: &str = include_str!("kernels/verify.ptx");
 
+/// The same, compiled for the compute capabilities whose major number comes first: a driver compiles PTX at the first
+/// start for seconds, which a thousand ranks would all do.
+pub const CUBINS: [(u32, &[u8]); 2] =
+    [(8, include_bytes!("kernels/verify_sm80.cubin")), (9, include_bytes!("kernels/verify_sm90.cubin"))];
+
 /// How a library adds 8-bit integers whose sum leaves the type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arithmetic {

@@ -1,7 +1,7 @@
 /* A libcuda for tests without a GPU: host memory for device memory, every operation complete when its call returns.
  * It checks what the real one requires (cuInit first, a current context, live handles of that context) and, when
  * the last context is released, that nothing is left over. Built with -D to misbehave:
- * NO_GRAPHS, DEVICES=n (1), STALL (streams never finish), INIT=code, TOTAL=bytes, BAD_PTX. */
+ * NO_CUBIN, NO_GRAPHS, DEVICES=n (1), STALL (streams never finish), INIT=code, TOTAL=bytes, BAD_PTX. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -183,6 +183,13 @@ int cuEventElapsedTime(float *ms, struct object *from, struct object *to) {
 }
 
 int cuModuleLoadDataEx(struct object **module, const char *image, unsigned count, int *options, void **values) {
+  if (!count && image && !memcmp(image, "\177ELF", 4)) { /* a cubin */
+    NEED((uintptr_t)image % 8 == 0 && !options && !values, INVALID_VALUE);
+#if defined(NO_CUBIN) || defined(BAD_PTX)
+    return 209;
+#endif
+    return make(module, MODULE);
+  }
   NEED(count == 2 && options[0] == 5 && options[1] == 6 && (uintptr_t)values[1] >= 64, INVALID_VALUE);
   NEED(image, INVALID_VALUE);
 #ifdef BAD_PTX

@@ -16,7 +16,8 @@ impl Nccl {
         if self.local().kernels.is_some() {
             return Ok(());
         }
-        let kernels = Kernels::load(self.cuda, self.local().place.processors)?;
+        let place = &self.local().place;
+        let kernels = Kernels::load(self.cuda, place.processors, place.device.compute_capability)?;
         let report = self.cuda.allocate(8 * REPORT_WORDS as u64)?;
         kernels.prime(self.cuda, &self.local().stream, &report)?;
         self.local_mut().kernels = Some((kernels, report));

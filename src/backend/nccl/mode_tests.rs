@@ -141,3 +141,15 @@ fn native_calls_are_chosen_where_the_library_has_them() {
         assert!(text.contains(name) && text.contains("2.28") && text.contains("2.27.4"), "{text}");
     }
 }
+
+#[test]
+fn kernels_are_compiled_by_the_driver_where_no_compiled_ones_fit() {
+    for defines in [&[][..], &["NO_CUBIN"]] {
+        let fakes = Fakes::new(defines, &[]);
+        let mut nccl = fakes.connect(1).unwrap();
+        let arithmetic = Arithmetic::Wrapping;
+        let pattern = Pattern { dtype: Dtype::Float, op: None, ranks: 1, repetition: 1, arithmetic };
+        nccl.fill(&Content::new(), &pattern, false).unwrap();
+        nccl.close().unwrap();
+    }
+}

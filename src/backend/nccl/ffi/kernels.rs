@@ -29,11 +29,18 @@ impl Kernels {
     /// Words of a tally, in the order in which `critrank_check` counts.
     pub(in super::super) const TALLY: usize = 6;
 
-    /// Loads the kernels into the current context of a GPU with so many multiprocessors.
-    pub(in super::super) fn load(cuda: &Cuda, processors: u32) -> Result<Self> {
-        let ptx = CString::new(verify::PTX)
-            .map_err(|_| Error::Setup("the check kernels inside this program are damaged".to_owned()))?;
-        let module = cuda.module(&ptx)?;
+    /// Loads the kernels into the current context of a GPU with so many multiprocessors and this compute
+    /// capability (× 10): compiled ones where this program has them, else the driver compiles them.
+    pub(in super::super) fn load(cuda: &Cuda, processors: u32, capability: u32) -> Result<Self> {
+        let fits = |(major, _): &&(u32, &[u8])| *major == capability / 10;
+        let compiled = verify::CUBINS.iter().find(fits).and_then(|(_, code)| cuda.compiled(code));
+        let module = if let Some(module) = compiled {
+            module
+        } else {
+            let damaged = "the check kernels inside this program are damaged";
+            let ptx = CString::new(verify::PTX).map_err(|_| Error::Setup(damaged.to_owned()))?;
+            cuda.module(&ptx)?
+        };
         Ok(Self {
             fill: cuda.kernel(&module, c"critrank_fill")?,
             check: cuda.kernel(&module, c"critrank_check")?,

@@ -49,6 +49,23 @@ impl Cuda {
         Err(self.error("cuModuleLoadDataEx", code, &log.join(" ")))
     }
 
+    /// Loads code that was compiled for the current context's device; nothing where the driver does not take it.
+    pub(super) fn compiled(&self, code: &[u8]) -> Option<Module> {
+        // The driver reads the image as words; the bytes inside this program may lie anywhere.
+        let mut words = vec![0_u64; code.len().div_ceil(8)];
+        for (word, bytes) in words.iter_mut().zip(code.chunks(8)) {
+            let mut whole = [0; 8];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            *word = u64::from_ne_bytes(whole);
+        }
+        let mut module = ptr::null_mut();
+        // SAFETY: the image is a whole cubin, which states its own length; there are no options.
+        let code = unsafe {
+            (self.f.module_load)(&raw mut module, words.as_ptr().cast(), 0, ptr::null_mut(), ptr::null_mut())
+        };
+        (code == 0).then_some(Module(module))
+    }
+
     /// Unloads a module, and with it its kernels.
     #[expect(clippy::needless_pass_by_value, reason = "the handle ends here")]
     pub(super) fn unload(&self, module: Module) -> Result<()> {

@@ -92,7 +92,12 @@ impl Backend for Null {
     }
 
     fn caps(&self) -> Caps {
-        Caps { shrinks_to_start: false, asynchronous: true, arithmetic: Arithmetic::Wrapping, simulated: true }
+        Caps {
+            shrinks_to_start: false,
+            asynchronous: true,
+            arithmetic: Arithmetic::Wrapping,
+            simulated: true,
+        }
     }
 
     fn locals(&self) -> u32 {

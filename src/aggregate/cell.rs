@@ -56,6 +56,7 @@ pub fn cell(
         wrong,
         wrong_ranks,
         coverage: None,
+        algorithm: None,
         groups: Vec::new(),
         per_iteration: if how.per_iteration { per_iteration(&samples, how) } else { None },
         ranks: samples,

@@ -153,6 +153,9 @@ pub struct Cell {
     /// which it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coverage: Option<f64>,
+    /// With `--explain`, the algorithm, protocol and channels that the library used, or `unknown` and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub algorithm: Option<String>,
     /// Every group, where there are several; the figures above are then the slowest group's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupTime>,

@@ -162,6 +162,12 @@ pub trait Backend: Ops {
     fn between_us(&mut self, from: usize, to: usize) -> Result<f64>;
     /// Waits until all operations of all local ranks are complete, or fails at the deadline.
     fn wait(&mut self, deadline: Duration) -> Result<()>;
+    /// From now on the library tells how it runs operations.
+    fn observe(&mut self) {}
+    /// The end of `observe`: which algorithm the first local rank's operations used, or why that is unknown.
+    fn observed(&mut self) -> Option<String> {
+        None
+    }
     /// From now on operations of all local ranks are recorded instead of run.
     fn capture(&mut self) -> Result<()> {
         no_graphs()

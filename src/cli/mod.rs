@@ -145,6 +145,10 @@ pub struct Cli {
         help_heading = "Of our own"
     )]
     pub native: Native,
+    /// Say to stderr and in the record which algorithm, protocol and channels NCCL uses at each size (one more call
+    /// of each row, untimed)
+    #[arg(long, help_heading = "Of our own")]
+    pub explain: bool,
     /// Fail where memory is too short for -e, instead of measuring up to what fits
     #[arg(long = "strict-size", help_heading = "Of our own")]
     pub strict_size: bool,
@@ -320,6 +324,7 @@ impl Cli {
             ("-x", self.cta_policy.take().is_some()),
             ("-y", std::mem::take(&mut self.stream_null) != 0),
             ("-M", std::mem::take(&mut self.memory) != 0),
+            ("--explain", std::mem::take(&mut self.explain)),
         ];
         let asked = asked.into_iter().filter(|(_, asked)| *asked);
         asked.map(|(flag, _)| format!("{flag} is ignored: only --backend nccl has it")).collect()

@@ -117,11 +117,11 @@ fn what_a_graph_cannot_hold_is_put_aside_with_a_word() {
 
 #[test]
 fn what_only_nccl_has_is_put_aside_without_it() {
-    let line = "-R 2 -x 1 -y 1 -M 1 --native never";
+    let line = "-R 2 -x 1 -y 1 -M 1 --explain --native never";
     let mut cli = run(line);
     assert_eq!((cli.settle().len(), cli.register, cli.native), (0, 2, Native::Never));
     let mut cli = run(&format!("{line} --backend mpi"));
-    assert_eq!((cli.settle().len(), cli.register, cli.memory, cli.cta_policy), (4, 0, 0, None));
+    assert_eq!((cli.settle().len(), cli.register, cli.memory, cli.cta_policy), (5, 0, 0, None));
     assert_eq!(run("-x -1").cta_policy, Some(-1));
     assert!(run("-D 1").not_supported_yet().is_some_and(|text| text.contains("DEVICE_API.md")));
 }

@@ -42,6 +42,8 @@ pub struct Checked {
     pub weak: Option<&'static str>,
     /// Elements of the message over the number from which losing a rank is certain to show; below 1 it may not.
     pub coverage: Option<f64>,
+    /// With `--explain`, the algorithm that the library used, or why that is unknown.
+    pub algorithm: Option<String>,
     /// Checked calls.
     pub repetitions: u64,
     /// This process's ranks' counts.

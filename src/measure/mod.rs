@@ -112,12 +112,25 @@ impl<'a> Bench<'a> {
         let samples = self.timed(&cases)?;
         self.barrier()?;
         let timed = Instant::now();
-        let checked = self.check(target, placement, &cases)?;
+        let mut checked = self.check(target, placement, &cases)?;
         self.spent.fill += filled - begin;
         self.spent.warm_up += warmed - filled;
         self.spent.timed += timed - warmed;
         self.spent.check += timed.elapsed();
+        if self.settings.explain {
+            checked.algorithm = self.explain(&cases)?;
+        }
         Ok((samples, checked))
+    }
+
+    /// One call outside all timing, which the library describes.
+    fn explain(&mut self, cases: &[Case]) -> Result<Option<String>> {
+        let deadline = self.settings.deadlines.later(self.expected(1));
+        self.progress.enter(Phase::Check, deadline);
+        self.backend.observe();
+        self.operation(cases, 0)?;
+        self.backend.wait(deadline)?;
+        Ok(self.backend.observed())
     }
 
     /// The local ranks' view of `target`.

@@ -78,6 +78,8 @@ pub struct Settings {
     pub per_iteration: bool,
     /// `-G`: launches of the captured loop; 0 captures nothing.
     pub graph: u64,
+    /// `--explain`: one more call of each row, untimed, of which the library tells how it runs it.
+    pub explain: bool,
     /// `-u`, in elements.
     pub unalign: u64,
     /// Largest size of the sweep, in bytes: the room in which buffers rotate.
@@ -97,6 +99,7 @@ impl Settings {
             blocking: Blocking::from_flag(cli.blocking),
             per_iteration: cli.per_iteration == 1,
             graph: cli.graph,
+            explain: cli.explain,
             unalign: cli.unalign,
             max_bytes,
             deadlines: Self::deadlines(cli),

@@ -15,6 +15,7 @@ fn settings(checks: u64, blocking: Blocking, per_iteration: bool) -> Settings {
         blocking,
         per_iteration,
         graph: 0,
+        explain: false,
         unalign: 0,
         max_bytes: 1 << 16,
         deadlines: Deadlines { init: Duration::from_secs(1), every: None },

@@ -41,6 +41,11 @@ pub fn run(name: &str, cli: &mut Cli) -> Exit {
             say::warning(&word);
         }
     }
+    if let Some(word) = cli.explain.then(setup::offer_profiler).flatten()
+        && is_first
+    {
+        say::warning(word);
+    }
     if let Some(file) = setup::redirect_debug(cli.backend)
         && is_first
     {

@@ -228,7 +228,8 @@ impl Reporter {
         for Gathered { placement, samples, checked } in gathered {
             let check = self.check(placement, &checked);
             let made = self.cell(placement, samples, traffic, check);
-            cells.push(Cell { coverage: checked.coverage.filter(|coverage| *coverage < 1.0), ..made });
+            let coverage = checked.coverage.filter(|coverage| *coverage < 1.0);
+            cells.push(Cell { coverage, algorithm: checked.algorithm.clone(), ..made });
             self.tell(series, target, placement, &checked);
         }
         let row = Row {
@@ -243,9 +244,24 @@ impl Reporter {
             timestamp: local_time(),
             cells,
         };
+        self.explain(&row);
         self.observer.push(&row);
         self.totals.push(&row);
         self.sink.row(&row);
+    }
+
+    /// The algorithm of each placement that differs from the one before; the record has it in the row.
+    fn explain(&self, row: &Row) {
+        let mut said = None;
+        for cell in &row.cells {
+            let Some(algorithm) = cell.algorithm.as_deref().filter(|algorithm| said != Some(*algorithm))
+            else {
+                continue;
+            };
+            let place = if said.is_some() { " in place" } else { "" };
+            self.sink.say(Level::Info, &format!("algorithm at {}{place}: {algorithm}", row.size_bytes));
+            said = Some(algorithm);
+        }
     }
 
     /// A cell of all ranks, or of their groups.

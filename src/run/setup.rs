@@ -101,6 +101,15 @@ fn short_host() -> String {
     full.split('.').next().unwrap_or_default().to_owned()
 }
 
+/// Has NCCL tell its algorithms to this program; a remark where the user has it told to another. Before any thread
+/// is started.
+pub(super) fn offer_profiler() -> Option<&'static str> {
+    #[cfg(feature = "nccl")]
+    return crate::backend::nccl::offer_profiler();
+    #[cfg(not(feature = "nccl"))]
+    None
+}
+
 /// Where NCCL's log goes, if it would tear the table. Before any thread is started.
 pub(super) fn redirect_debug(kind: Kind) -> Option<PathBuf> {
     #[cfg(feature = "nccl")]

@@ -11,6 +11,7 @@ mod check;
 mod config;
 mod debug;
 mod device;
+mod explain;
 mod ffi;
 mod hints;
 mod library;
@@ -22,6 +23,7 @@ mod ops;
 mod refusal;
 #[cfg(test)]
 mod tests;
+mod wait;
 
 use std::ffi::c_int;
 use std::path::{Path, PathBuf};
@@ -30,6 +32,7 @@ use std::time::{Duration, Instant};
 pub use config::{Options, Register};
 pub use debug::debug_file;
 pub use device::{Request, choose_devices};
+pub use explain::offer_profiler;
 
 use self::device::Place;
 use self::ffi::Cuda;
@@ -200,42 +203,6 @@ impl Nccl {
         }
         self.enter(selected)
     }
-
-    /// Whether all local streams are complete; where not, fails if NCCL has met an error.
-    #[inline]
-    fn is_done(&self) -> Result<bool> {
-        let mut done = true;
-        let roams = self.null_stream && self.locals.len() > 1;
-        for local in &self.locals {
-            if roams {
-                self.cuda.enter(&local.place.context)?;
-            }
-            if !self.cuda.is_done(&local.stream)? {
-                self.api.health(&local.comm)?;
-                done = false;
-            }
-        }
-        if roams {
-            self.cuda.enter(&self.local().place.context)?;
-        }
-        Ok(done)
-    }
-
-    /// Polls until all is done or the deadline has passed.
-    fn poll(&self, deadline: Duration) -> Result<()> {
-        if self.is_done()? {
-            return Ok(());
-        }
-        let started = Instant::now();
-        while !self.is_done()? {
-            if started.elapsed() > deadline {
-                return Err(Error::Timeout { deadline });
-            }
-            // NCCL's proxy threads may need this core.
-            std::thread::yield_now();
-        }
-        Ok(())
-    }
 }
 
 impl Backend for Nccl {
@@ -361,6 +328,14 @@ impl Backend for Nccl {
         let waited = self.poll(deadline);
         self.failed |= waited.is_err();
         waited
+    }
+
+    fn observe(&mut self) {
+        ffi::watch();
+    }
+
+    fn observed(&mut self) -> Option<String> {
+        Some(self.seen())
     }
 
     fn capture(&mut self) -> Result<()> {

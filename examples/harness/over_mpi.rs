@@ -15,7 +15,8 @@ use mpi::ffi;
 
 use crate::mode::{Mode, ours};
 
-const BLOCK_US: f64 = 3000.0;
+/// Short, so that most blocks of a busy machine pass between two interruptions.
+const BLOCK_US: f64 = 500.0;
 pub(crate) const MOST_ITERATIONS: u64 = 20_000;
 
 /// Both times of a pair of neighbouring blocks, in µs per operation: means over ranks.
@@ -58,10 +59,12 @@ impl Job<'_> {
 
     /// So many that a block takes about `BLOCK_US`; the same on every rank.
     fn iterations(&mut self, mode: Mode, bytes: u64) -> Result<u64> {
-        self.bare(mode, 20, bytes)?;
-        let one = self.bare(mode, 100, bytes)?;
+        let mut one = f64::INFINITY;
+        for _ in 0..5 {
+            one = one.min(self.bare(mode, 20, bytes)?);
+        }
         let wanted = (BLOCK_US / one).ceil() as u64;
-        Ok(self.world.vote(wanted)?.clamp(20, MOST_ITERATIONS))
+        Ok(self.world.vote(wanted)?.clamp(5, MOST_ITERATIONS))
     }
 
     fn mean_over_ranks(&self, mine: &[f64]) -> Result<Vec<f64>> {

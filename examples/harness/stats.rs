@@ -1,4 +1,4 @@
-//! Means with 95 % intervals.
+//! Means and medians with 95 % intervals.
 
 /// A mean and half the width of its 95 % interval.
 #[derive(Clone, Copy)]
@@ -17,17 +17,45 @@ impl Mean {
         Self { value, half: student(n - 1.0) * error }
     }
 
-    /// Of means that were measured independently.
-    pub(crate) fn over(means: &[Self]) -> Self {
-        let n = means.len() as f64;
-        let value = means.iter().map(|mean| mean.value).sum::<f64>() / n;
-        let squares: f64 = means.iter().map(|mean| mean.half.powi(2)).sum();
-        Self { value, half: squares.sqrt() / n }
-    }
-
     /// Lower end, value and upper end of a mean of logarithms, as ratios.
     pub(crate) fn ratios(self) -> [f64; 3] {
         [self.value - self.half, self.value, self.value + self.half].map(f64::exp)
+    }
+}
+
+/// A median and its 95 % interval, from the order of the values alone: whatever interrupts a block now and then
+/// moves a mean as far as it likes, and this hardly.
+#[derive(Clone, Copy)]
+pub(crate) struct Middle {
+    pub(crate) low: f64,
+    pub(crate) value: f64,
+    pub(crate) high: f64,
+}
+
+impl Middle {
+    pub(crate) fn of(mut values: Vec<f64>) -> Self {
+        let value = median(&mut values);
+        let n = values.len() as f64;
+        let reach = 0.98 * n.sqrt();
+        let at = |place: f64| values[place.clamp(0.0, n - 1.0) as usize];
+        Self { low: at((n / 2.0 - reach).floor()), value, high: at((n / 2.0 + reach).ceil()) }
+    }
+
+    /// The mean of medians that were measured independently.
+    pub(crate) fn mean(all: &[Self]) -> Self {
+        let n = all.len() as f64;
+        let value = all.iter().map(|one| one.value).sum::<f64>() / n;
+        let reach = |half: fn(&Self) -> f64| all.iter().map(|one| half(one).powi(2)).sum::<f64>().sqrt() / n;
+        Self {
+            low: value - reach(|one| one.value - one.low),
+            value,
+            high: value + reach(|one| one.high - one.value),
+        }
+    }
+
+    /// Of logarithms, as ratios.
+    pub(crate) fn ratios(self) -> [f64; 3] {
+        [self.low, self.value, self.high].map(f64::exp)
     }
 }
 

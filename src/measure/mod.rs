@@ -236,6 +236,18 @@ impl<'a> Bench<'a> {
         Ok(times_us)
     }
 
+    /// A few small untimed operations before a series: an idle GPU's clock is low, and the first row would carry it.
+    pub fn awaken(&mut self, target: &Target) -> Result<()> {
+        let cases = self.cases(target, Placement::OutOfPlace)?;
+        self.prepare(target, Placement::OutOfPlace)?;
+        self.progress.size(target.bytes);
+        self.progress.enter(Phase::FirstUse, self.settings.deadlines.first_use());
+        for index in 0..20 {
+            self.operation(&cases, index)?;
+        }
+        self.backend.wait(self.settings.deadlines.first_use())
+    }
+
     fn barrier(&mut self) -> Result<()> {
         self.control.barrier()?;
         self.backend.aligned();

@@ -11,7 +11,7 @@ mod worker;
 mod world;
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::backend::Kind;
 use crate::cli::Cli;
@@ -177,8 +177,18 @@ impl<'a> Job<'a> {
         let closed = world.control().barrier();
         self.progress.enter(Phase::Done, Duration::MAX);
         self.watch.finish();
+        let is_first = world.control().rank() == 0;
+        let start = Instant::now();
         match closed.and_then(|()| world.finalize()) {
-            Ok(()) => exit,
+            Ok(()) => {
+                if self.cli.cold_start && is_first {
+                    let (finalize, age) = (start.elapsed(), Timeline::since_exec().unwrap_or_default());
+                    say::note(&format!(
+                        "time spent: MPI_Finalize {finalize:.1?}; the process is {age:.2?} old"
+                    ));
+                }
+                exit
+            }
             Err(error) => {
                 say::error(&error.to_string());
                 exit.max(error.exit())

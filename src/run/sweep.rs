@@ -33,6 +33,9 @@ pub(super) struct Gathered {
     pub(super) checked: Checked,
 }
 
+/// Largest size of the operations that wake a GPU before a series.
+const AWAKENING_BYTES: u64 = 1 << 16;
+
 /// Measures everything; `reporter` is rank 0's.
 pub(super) fn sweep(
     bench: &mut Bench<'_>,
@@ -52,6 +55,16 @@ pub(super) fn sweep(
                 reporter.waived(series, &reason);
             }
             continue;
+        }
+        if cli.warmup > 0 {
+            let bytes = range.min_bytes.min(AWAKENING_BYTES);
+            bench.awaken(&Target {
+                bytes,
+                dtype: series.dtype,
+                op,
+                root: series.root.unwrap_or(0),
+                warmed: false,
+            })?;
         }
         let mut warmed = HashSet::new();
         let mut cycle = 0;

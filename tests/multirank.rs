@@ -141,7 +141,7 @@ fn ranks_with_other_arguments_are_named() {
     let program = binary("all_reduce");
     command.args([&program, "--backend", "mpi", "-b", "8", "-e", "8", ":", "-np", "1", &program]);
     command.args(["--backend", "mpi", "-b", "4", "-e", "8"]);
-    let run = finish(&mut command, Duration::from_secs(60));
+    let run = finish(&mut command, Duration::from_mins(1));
     assert_eq!(run.code, Some(6), "{}", run.stderr);
     assert!(run.stderr.contains("arguments differ: rank 2 (host "), "{}", run.stderr);
     assert!(run.rows().is_empty());
@@ -284,7 +284,7 @@ fn a_signal_to_one_rank_ends_all() {
     let pids = pids(&job.record);
     job.has_rows();
     signal(pids[2], "TERM");
-    let run = wait(job.child, job.start, Duration::from_secs(60));
+    let run = wait(job.child, job.start, Duration::from_mins(1));
     assert_eq!(run.code, Some(8), "{}", run.stderr);
     assert!(run.stderr.contains("ended by signal SIGTERM, which rank 2"), "{}", run.stderr);
 }
@@ -313,7 +313,7 @@ fn a_launcher_of_another_mpi_is_refused() {
         Mpi::Mpich => Mpi::Open.launcher(2),
     };
     command.arg(binary("all_reduce")).args(["--backend", "mpi", "-b", "8", "-e", "8"]);
-    let run = finish(&mut command, Duration::from_secs(60));
+    let run = finish(&mut command, Duration::from_mins(1));
     assert_eq!(run.code, Some(6), "{}{}", run.stdout, run.stderr);
     assert!(run.stderr.contains("each of them is alone"), "{}", run.stderr);
     assert!(run.rows().is_empty());
@@ -323,7 +323,7 @@ fn a_launcher_of_another_mpi_is_refused() {
 fn without_a_gpu_the_error_names_the_way() {
     let mut command = Mpi::under_test().launcher(2);
     command.arg(binary("all_reduce"));
-    let run = finish(&mut command, Duration::from_secs(60));
+    let run = finish(&mut command, Duration::from_mins(1));
     assert!(matches!(run.code, Some(5 | 6)), "{:?} {}", run.code, run.stderr);
     assert!(run.stderr.contains("--backend mpi"), "{}", run.stderr);
 }

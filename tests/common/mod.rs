@@ -64,7 +64,7 @@ pub struct Run {
 }
 
 impl Run {
-    pub fn of(output: Output, took: Duration) -> Self {
+    pub fn of(output: &Output, took: Duration) -> Self {
         Self {
             code: output.status.code(),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
@@ -95,14 +95,12 @@ pub fn wait(child: Child, start: Instant, limit: Duration) -> Run {
     let pid = child.id();
     let (done, finished) = std::sync::mpsc::channel();
     std::thread::spawn(move || done.send(child.wait_with_output()));
-    match finished.recv_timeout(limit.saturating_sub(start.elapsed())) {
-        Ok(output) => Run::of(output.unwrap(), start.elapsed()),
-        Err(_) => {
-            let _ = Command::new("pkill").args(["-KILL", "-P", &pid.to_string()]).status();
-            let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
-            panic!("not finished after {limit:?}")
-        }
+    if let Ok(output) = finished.recv_timeout(limit.saturating_sub(start.elapsed())) {
+        return Run::of(&output.unwrap(), start.elapsed());
     }
+    let _ = Command::new("pkill").args(["-KILL", "-P", &pid.to_string()]).status();
+    let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
+    panic!("not finished after {limit:?}")
 }
 
 /// The events of a record; every line but a cut last one is JSON.

@@ -239,9 +239,9 @@ fn a_killed_rank_is_named_and_nothing_is_lost() {
     let run = wait(job.child, job.start, Duration::from_secs(90));
     assert_ne!(run.code, Some(0));
     nothing_lost(&record_path, &json_path);
-    let named = format!("rank 2 (host ");
+    let named = "rank 2 (host ";
     let by_launcher = run.stderr.contains(&pids[2].to_string()) || run.stdout.contains(&pids[2].to_string());
-    assert!(run.stderr.contains(&named) || by_launcher, "nobody named rank 2: {}{}", run.stdout, run.stderr);
+    assert!(run.stderr.contains(named) || by_launcher, "nobody named rank 2: {}{}", run.stdout, run.stderr);
 }
 
 #[test]

@@ -226,7 +226,10 @@ fn report_failures(all: &[Vec<u8>]) {
         let shown = places.iter().take(16).cloned().collect::<Vec<_>>().join(", ");
         let more = if places.len() > 16 { format!(" and {} more", places.len() - 16) } else { String::new() };
         say::error(&text);
-        say::error(&format!("at rank {shown}{more}"));
+        // What all ranks alike have met is nobody's in particular.
+        if places.len() < all.len() {
+            say::error(&format!("at rank {shown}{more}"));
+        }
     }
 }
 

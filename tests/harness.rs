@@ -20,7 +20,7 @@ fn our_time_is_a_bare_loops_time() {
     let mpi = Mpi::under_test();
     let example = binaries().join("../release/examples/harness");
     assert!(example.exists(), "{} is missing; run ci/test.sh", example.display());
-    let run = finish(mpi.launcher(2).arg(example).arg("20"), Duration::from_secs(240));
+    let run = finish(mpi.launcher(2).arg(example).arg("20"), Duration::from_mins(4));
     println!("{}", run.stdout);
     assert!(run.stdout.contains(&format!("# {}", mpi.library())), "{}{}", run.stdout, run.stderr);
     let ratio: f64 = line(&run.stdout, "RATIO ")[1].parse().unwrap();

@@ -106,9 +106,10 @@ mpi=${MPI:-${CRITRANK_MPI:-openmpi}}
 
 # What an administrator would have set on these nodes. Open MPI's shared memory joins the ranks of one host name only.
 # Debian's MPICH is left to UCX's choice, which takes the one kernel for one host and uses its shared memory: over
-# UCX's TCP, MPI_Finalize of that version hangs in one run of three when the cores are busy.
+# UCX's TCP, MPI_Finalize of that version hangs in one run of three when the cores are busy. Slurm's PMIx fence is a
+# ring: with the tree, one step in twenty let a rank send before its peer had left MPI_Init, which crashed the peer.
 site() {
-  printf '%s\n' CRITRANK_CLUSTER_NODE="$STATE:$1" SLURM_CONF="$STATE/slurm.conf" CRITRANK_RSH="$STATE/rsh" \
+  printf '%s\n' CRITRANK_CLUSTER_NODE="$STATE:$1" SLURM_CONF="$STATE/slurm.conf" SLURM_PMIX_FENCE=ring CRITRANK_RSH="$STATE/rsh" \
     CRITRANK_HOSTFILE="$STATE/hostfile.$mpi" OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_pml=ob1 \
     OMPI_MCA_btl=tcp,vader,self OMPI_MCA_btl_tcp_if_include=eth0 OMPI_MCA_oob_tcp_if_include=eth0 \
     OMPI_MCA_orte_keep_fqdn_hostnames=1

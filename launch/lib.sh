@@ -194,7 +194,8 @@ job_code() {
     name_death
     return 8
   fi
-  if [ -n "$last" ] && [ -z "$recorded" ] && [ "$code" = 0 ]; then
+  # After a start, 1 is no usage error: Open MPI ends so when it is told to terminate.
+  if [ -n "$last" ] && [ -z "$recorded" ] && [ "$code" -le 1 ]; then
     say "the record ends without its last event"
     return 8
   fi

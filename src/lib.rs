@@ -11,8 +11,8 @@ pub mod verify;
 pub mod cli;
 pub mod plan;
 
-pub mod session;
 pub mod backend;
+pub mod session;
 
 pub mod aggregate;
 pub mod measure;

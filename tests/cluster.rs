@@ -42,9 +42,8 @@ const ARGS: [&str; 10] = ["--backend", "mpi", "-b", "8", "-e", "64K", "-f", "8",
 fn mpirun_script_measures_over_four_nodes() {
     let results = tempfile::tempdir().unwrap();
     let script = format!(
-        "CRITRANK_RESULTS={} CRITRANK_RSH='{} exec' {}/launch/mpirun.sh -n 4 -N 1 --hostfile \"$CRITRANK_HOSTFILE\" {} {}",
+        "CRITRANK_RESULTS={} {}/launch/mpirun.sh -n 4 -N 1 --hostfile \"$CRITRANK_HOSTFILE\" {} {}",
         results.path().display(),
-        root().join("ci/cluster.sh").display(),
         root().display(),
         binary("all_reduce"),
         ARGS.join(" ")

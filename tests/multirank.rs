@@ -84,10 +84,12 @@ fn every_collective_is_right_over_4_ranks() {
 
 #[test]
 fn every_type_and_reduction_that_mpi_has_is_right() {
+    // 8 types with 4 reductions each; halves, bfloat16 and fp8 are waived, as are avg and mulsum. MPICH 4.0 takes the
+    // extremes of three unsigned types as signed (its issue 6083), which is waived as well.
+    let waived = if Mpi::under_test() == Mpi::Mpich { 3 * 2 } else { 0 };
     for name in ["all_reduce", "reduce", "reduce_scatter"] {
-        // 8 types with 4 reductions each; halves, bfloat16 and fp8 are waived, as are avg and mulsum.
         let run = run(3, name, "-b 1000 -e 100K -f 100 -c 2 -n 2 -d all -o all");
-        right(&run, name, 8 * 4 * 2);
+        right(&run, name, (8 * 4 - waived) * 2);
         assert!(run.stderr.contains("half sum is not run here"), "{}", run.stderr);
     }
     for name in ["broadcast", "alltoall", "sendrecv"] {
@@ -164,10 +166,9 @@ fn sizes_beyond_memory_or_counts_are_said_with_what_fits() {
     let strict = run(2, "all_reduce", "-b 8 -e 64G -f 1024 --strict-size");
     assert_eq!(strict.code, Some(5), "{}", strict.stderr);
     assert!(strict.stderr.contains("does not fit") && strict.stderr.contains("use -e "), "{}", strict.stderr);
-    let cut = run(2, "all_reduce", "-b 64 -e 64G -f 1000000000 -n 1 -c 0");
-    assert_eq!(cut.code, Some(0), "{}", cut.stderr);
-    assert!(cut.stdout.contains("#\n# Reducing maxBytes to "), "{}", cut.stdout);
-    assert!(cut.stderr.contains(" free - ") && cut.stderr.contains("2 buffers = "), "{}", cut.stderr);
+    let beyond = run(2, "all_reduce", "-b 3G -e 3G -d int8");
+    assert_eq!(beyond.code, Some(5), "{}", beyond.stderr);
+    assert!(beyond.stderr.contains("use -e 2147483647 or less"), "{}", beyond.stderr);
 }
 
 /// A run that goes on until something happens to it.
@@ -258,6 +259,34 @@ fn a_stopped_rank_is_named_at_the_deadline() {
     let last = record(&record_path).pop().unwrap();
     assert_eq!((last["event"].as_str(), last["exit_code"].as_u64()), (Some("failed"), Some(4)));
     assert_eq!(last["culprits"][0]["rank"], 1, "{last}");
+}
+
+#[test]
+fn the_others_end_a_job_whose_rank_0_is_stopped() {
+    let folder = tempfile::tempdir().unwrap();
+    let job = endless(folder.path(), 3, "-T 5");
+    let pids = pids(&job.record);
+    job.has_rows();
+    signal(pids[0], "STOP");
+    let record_path = job.record.clone();
+    let run = wait(job.child, job.start, Duration::from_secs(90));
+    assert_eq!(run.code, Some(4), "{}", run.stderr);
+    assert!(run.stderr.contains("rank 0 (host "), "{}", run.stderr);
+    // Open MPI continues a stopped process before it kills it: what rank 0 then writes must accuse nobody else.
+    let last = record(&record_path).pop().unwrap();
+    assert!(last["event"] != "failed" || last["culprits"][0]["rank"] == 0, "{last}");
+}
+
+#[test]
+fn a_signal_to_one_rank_ends_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let job = endless(folder.path(), 3, "");
+    let pids = pids(&job.record);
+    job.has_rows();
+    signal(pids[2], "TERM");
+    let run = wait(job.child, job.start, Duration::from_secs(60));
+    assert_eq!(run.code, Some(8), "{}", run.stderr);
+    assert!(run.stderr.contains("ended by signal SIGTERM, which rank 2"), "{}", run.stderr);
 }
 
 #[test]

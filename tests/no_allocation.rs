@@ -66,6 +66,8 @@ fn settings(z: u64, per_iteration: bool, aggregated: u64) -> Settings {
         checks: 0,
         blocking: Blocking::from_flag(z),
         per_iteration,
+        graph: 0,
+        explain: false,
         unalign: 0,
         max_bytes: 1 << 20,
         deadlines: Deadlines { init: Duration::from_secs(1), every: None },

@@ -1,7 +1,7 @@
 //! What all ranks brought back from one placement, made into one cell of a row.
 
 use super::summary::{percentile, sorted};
-use super::{Average, Cell, PerIteration, RankSample, Summary, Wrong};
+use super::{Average, Cell, GroupTime, PerIteration, RankSample, Summary, Wrong};
 use crate::collective::Traffic;
 use crate::vocab::Placement;
 
@@ -56,9 +56,35 @@ pub fn cell(
         wrong,
         wrong_ranks,
         coverage: None,
+        algorithm: None,
+        groups: Vec::new(),
         per_iteration: if how.per_iteration { per_iteration(&samples, how) } else { None },
         ranks: samples,
     }
+}
+
+/// A cell of several groups, each with its ranks and what its size means: the slowest group's figures, all groups'
+/// check, every rank's times.
+pub fn split_cell(
+    placement: Placement,
+    samples: Vec<RankSample>,
+    groups: &[(u32, Vec<u32>, Traffic)],
+    how: How<'_>,
+    check: Check,
+) -> Cell {
+    let mut cells = Vec::with_capacity(groups.len());
+    for (group, ranks, traffic) in groups {
+        let theirs = samples.iter().filter(|sample| ranks.contains(&sample.rank)).cloned().collect();
+        let cell = cell(placement, theirs, *traffic, how, Check::NotChecked);
+        let ranks = ranks.len() as u32;
+        let Cell { time, algbw_gbps, busbw_gbps, .. } = cell;
+        cells.push((GroupTime { group: *group, ranks, time, algbw_gbps, busbw_gbps }, cell));
+    }
+    let all = cell(placement, samples, Traffic { bytes: 0, bus_factor: 0.0 }, how, check);
+    let slowest = cells.iter().map(|(_, cell)| cell).max_by(|a, b| a.shown_us.total_cmp(&b.shown_us));
+    let Some(slowest) = slowest.cloned() else { return all };
+    let groups = cells.into_iter().map(|(time, _)| time).collect();
+    Cell { wrong: all.wrong, wrong_ranks: all.wrong_ranks, ranks: all.ranks, groups, ..slowest }
 }
 
 /// 10^9 B/s; 0 where nothing took no time, never infinite.

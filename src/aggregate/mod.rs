@@ -5,7 +5,7 @@ mod critical;
 mod summary;
 mod totals;
 
-pub use cell::{Check, How, cell};
+pub use cell::{Check, How, cell, split_cell};
 pub use critical::{Critical, Mode, Observer, Verdict};
 pub use totals::Totals;
 
@@ -114,6 +114,21 @@ pub struct PerIteration {
     pub per_process_us: Vec<Vec<f64>>,
 }
 
+/// One group's part in a cell, where `NCCL_TESTS_SPLIT` makes groups.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GroupTime {
+    /// Its colour.
+    pub group: u32,
+    /// Its ranks.
+    pub ranks: u32,
+    /// Over its ranks, of the host time to completion.
+    pub time: Summary,
+    /// As the cell's, of this group alone.
+    pub algbw_gbps: f64,
+    /// As the cell's, of this group alone.
+    pub busbw_gbps: f64,
+}
+
 /// One placement of one row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
@@ -138,6 +153,12 @@ pub struct Cell {
     /// which it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coverage: Option<f64>,
+    /// With `--explain`, the algorithm, protocol and channels that the library used, or `unknown` and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub algorithm: Option<String>,
+    /// Every group, where there are several; the figures above are then the slowest group's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupTime>,
     /// With `-I`.
     pub per_iteration: Option<PerIteration>,
     /// Every rank's own times, in rank order.

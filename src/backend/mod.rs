@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::collective::Ops;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::verify::{Arithmetic, Bad, Pattern, Tally};
 pub use crate::vocab::Kind;
 use crate::vocab::{Content, Dtype, Placement, RedOp};
@@ -53,6 +53,26 @@ pub struct Memory {
     pub free_bytes: u64,
     /// All bytes.
     pub total_bytes: u64,
+}
+
+/// Memory taken by each part of a run, in bytes, of the local rank that took most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// By making the communicator.
+    pub init_bytes: u64,
+    /// By the buffers.
+    pub user_bytes: u64,
+    /// Since the buffers were made.
+    pub collective_bytes: u64,
+}
+
+/// Something to say about how a backend runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    /// Something is not as asked.
+    pub warning: bool,
+    /// The words.
+    pub text: String,
 }
 
 /// What differs between backends and shapes the loop or the check.
@@ -108,6 +128,15 @@ pub trait Backend: Ops {
     /// Makes both buffers of every local rank, `bytes` each, and `marks` marks each. Called once.
     fn allocate(&mut self, bytes: u64, marks: usize) -> Result<()>;
 
+    /// What there is to say about how it runs; each remark is given once.
+    fn remarks(&mut self) -> Vec<Remark> {
+        Vec::new()
+    }
+    /// Memory that was taken so far, where it is recorded (`-M`).
+    fn usage(&mut self) -> Result<Usage> {
+        Ok(Usage::default())
+    }
+
     /// Sets type, reduction and placement for the operations that follow.
     fn prepare(&mut self, setup: &Setup) -> Result<()>;
     /// Moves every slot by `bytes` (buffer rotation, misalignment).
@@ -133,9 +162,36 @@ pub trait Backend: Ops {
     fn between_us(&mut self, from: usize, to: usize) -> Result<f64>;
     /// Waits until all operations of all local ranks are complete, or fails at the deadline.
     fn wait(&mut self, deadline: Duration) -> Result<()>;
+    /// From now on the library tells how it runs operations.
+    fn observe(&mut self) {}
+    /// The end of `observe`: which algorithm the first local rank's operations used, or why that is unknown.
+    fn observed(&mut self) -> Option<String> {
+        None
+    }
+    /// From now on operations of all local ranks are recorded instead of run.
+    fn capture(&mut self) -> Result<()> {
+        no_graphs()
+    }
+    /// Ends the recording, and makes it ready to run.
+    fn captured(&mut self) -> Result<()> {
+        no_graphs()
+    }
+    /// Starts what was recorded, on every local rank.
+    fn replay(&mut self) -> Result<()> {
+        no_graphs()
+    }
+    /// Destroys the recording; its runs are complete.
+    fn forget(&mut self) -> Result<()> {
+        no_graphs()
+    }
     /// All processes have just left a barrier (a simulation aligns its clocks).
     fn aligned(&mut self) {}
 
     /// Orderly end: frees buffers and communicator. Not called after a failure.
     fn close(&mut self) -> Result<()>;
+}
+
+/// The answer of a backend that cannot record operations.
+fn no_graphs() -> Result<()> {
+    Err(Error::Unsupported("-G needs a backend with CUDA graphs: --backend nccl".to_owned()))
 }

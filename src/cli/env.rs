@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::Split;
 use crate::collective::Shares;
 use crate::error::Error;
 
@@ -19,7 +20,7 @@ pub struct Environment {
     /// `NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY`.
     pub print_summary: bool,
     /// `NCCL_TESTS_SPLIT` or `_MASK`, whichever counts.
-    pub split: Option<String>,
+    pub split: Option<Split>,
 }
 
 impl Environment {
@@ -36,7 +37,7 @@ impl Environment {
             matrix: get("NCCL_TESTS_ALLTOALLV_MATRIX_FILE").map(PathBuf::from),
             matrix_scale: number("NCCL_TESTS_ALLTOALLV_MATRIX_SCALE")?.unwrap_or(1.0).max(0.0),
             print_summary: number("NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY")?.is_some_and(|value| value != 0.0),
-            split: get("NCCL_TESTS_SPLIT_MASK").or_else(|| get("NCCL_TESTS_SPLIT")),
+            split: Split::read(&get)?,
         })
     }
 
@@ -103,7 +104,7 @@ mod tests {
         let some = read(&[("NCCL_TESTS_MIN_BW", "40"), ("NCCL_TESTS_ALLTOALLV_SPREAD", "7")]).unwrap();
         assert_eq!((some.min_busbw_gbps, some.spread), (Some(40.0), 1.0));
         let both = read(&[("NCCL_TESTS_SPLIT", "MOD 2"), ("NCCL_TESTS_SPLIT_MASK", "0x1")]).unwrap();
-        assert_eq!(both.split.as_deref(), Some("0x1"), "the mask wins");
+        assert_eq!(both.split, Some(Split::And(1)), "the mask wins");
         assert!(read(&[("NCCL_TESTS_MIN_BW", "fast")]).is_err());
     }
 

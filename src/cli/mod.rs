@@ -2,6 +2,7 @@
 
 pub mod env;
 mod flags;
+mod split;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 use clap::{CommandFactory, FromArgMatches, Parser};
 
 pub use flags::All;
+pub use split::Split;
 
 use crate::error::Error;
 use crate::vocab::{Dtype, Inject, Kind, RedOp};
@@ -132,9 +134,27 @@ pub struct Cli {
     /// Seconds that libraries, agreement and communicator may take
     #[arg(long = "timeout-init", value_name = "SECONDS", default_value = "600", value_parser = hex_or_decimal, help_heading = "Of our own")]
     pub timeout_init: u64,
+    /// How alltoall, gather and scatter run with NCCL: as its own call from 2.28 on where it has one (auto), always
+    /// so, or never, but as sends and receives
+    #[arg(
+        long,
+        value_name = "auto|always|never",
+        default_value = "auto",
+        value_enum,
+        hide_possible_values = true,
+        help_heading = "Of our own"
+    )]
+    pub native: Native,
+    /// Say to stderr and in the record which algorithm, protocol and channels NCCL uses at each size (one more call
+    /// of each row, untimed)
+    #[arg(long, help_heading = "Of our own")]
+    pub explain: bool,
     /// Fail where memory is too short for -e, instead of measuring up to what fits
     #[arg(long = "strict-size", help_heading = "Of our own")]
     pub strict_size: bool,
+    /// Show what each step from process start to the tenth call costs, before the sweep
+    #[arg(long = "cold-start", help_heading = "Of our own")]
+    pub cold_start: bool,
     /// Ranks of --backend sim
     #[arg(long = "sim-ranks", value_name = "N", default_value = "4", value_parser = hex_or_decimal, help_heading = "Of our own")]
     pub sim_ranks: u64,
@@ -151,6 +171,18 @@ pub struct Cli {
     /// More of what happens, to stderr; twice for debugging
     #[arg(short = 'v', long, action = clap::ArgAction::Count, help_heading = "Of our own")]
     pub verbose: u8,
+}
+
+/// `--native`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Native {
+    /// The library's own call where it has one, as in nccl-tests.
+    #[default]
+    Auto,
+    /// The library's own call, or nothing.
+    Always,
+    /// Sends and receives.
+    Never,
 }
 
 /// What a command line comes to.
@@ -211,16 +243,32 @@ impl Cli {
             ("-z", self.blocking, 3),
             ("-a", self.average, 3),
             ("-p", self.parallel_init, 1),
+            ("-t", self.threads, 256),
+            ("-g", self.gpus, 4096),
             ("-n", self.iterations, 100_000_000),
             ("-m", self.aggregated, 1_000_000),
             ("-w", self.warmup, 100_000_000),
             ("-c", self.checks, 1_000_000_000),
             ("-u", self.unalign, 1 << 30),
+            ("-G", self.graph, 1_000_000_000),
+            ("-R", self.register, 2),
+            ("-x", self.cta_policy.unwrap_or(0).max(0).unsigned_abs(), 2),
+            ("-y", self.stream_null, 1),
+            ("-M", self.memory, 1),
             ("--sim-ranks", self.sim_ranks, 4096),
         ] {
             if value > most {
                 return usage(format!("{flag} must be {most} or less"));
             }
+        }
+        if self.graph > 0 && matches!(self.blocking, 1 | 2) {
+            return usage(format!("-z {} waits inside what -G captures; use -z 0 with -G", self.blocking));
+        }
+        if self.graph > 0 && self.stream_null != 0 {
+            return usage("-G cannot capture the null stream; leave -y out".to_owned());
+        }
+        if self.graph > 0 && self.backend == Kind::Mpi {
+            return usage("-G needs GPUs: --backend nccl".to_owned());
         }
         let corrupts = |fault: &Inject| matches!(fault, Inject::Corrupt { .. });
         if self.backend != Kind::Sim && self.inject.iter().any(corrupts) {
@@ -232,12 +280,28 @@ impl Cli {
         Ok(())
     }
 
-    /// Puts aside what nccl-tests puts aside with a word on stderr: odd values of `-I` and `-K`. Returns the words.
+    /// Puts aside what nccl-tests puts aside with a word on stderr: odd values of `-I` and `-K`, and what
+    /// cannot be captured under `-G`. Returns the words.
     pub fn settle(&mut self) -> Vec<String> {
         let mut words = Vec::new();
         if self.per_iteration > 1 {
             words.push("per-iteration timing (-I) only supports 0=off or 1=on. Disabling.".to_owned());
             self.per_iteration = 0;
+        }
+        if self.graph > 0 && self.per_iteration == 1 {
+            words.push(
+                "per-iteration timing (-I) is incompatible with CUDA graph mode (-G). Disabling.".to_owned(),
+            );
+            self.per_iteration = 0;
+        }
+        if self.graph > 0 && self.blocking == 3 {
+            words.push(
+                "blocking mode (-z 3) is incompatible with CUDA graph mode (-G). Disabling.".to_owned(),
+            );
+            self.blocking = 0;
+        }
+        if self.backend != Kind::Nccl {
+            words.extend(self.put_aside_without_nccl());
         }
         if self.skip < 0 || self.skip >= self.iterations.cast_signed() {
             words.push(format!(
@@ -253,20 +317,24 @@ impl Cli {
         words
     }
 
-    /// Flags whose values wait for a later version: name and value of the first, if any is not neutral.
-    pub fn not_supported_yet(&self) -> Option<String> {
-        let flags = [
-            ("-t (threads)", self.threads != 1),
-            ("-g (several GPUs in a process)", self.gpus != 1),
-            ("-p 1 (parallel initialisation)", self.parallel_init != 0),
-            ("-G (CUDA graphs)", self.graph != 0),
-            ("-R (registration)", self.register != 0),
-            ("-x (CTA policy)", self.cta_policy.is_some_and(|policy| policy >= 0)),
-            ("-D (device API)", self.device_implementation != 0),
-            ("-y 1 (null stream)", self.stream_null != 0),
-            ("-M 1 (memory report)", self.memory != 0),
+    /// What only NCCL has, put aside.
+    fn put_aside_without_nccl(&mut self) -> Vec<String> {
+        let asked = [
+            ("-R", std::mem::take(&mut self.register) != 0),
+            ("-x", self.cta_policy.take().is_some()),
+            ("-y", std::mem::take(&mut self.stream_null) != 0),
+            ("-M", std::mem::take(&mut self.memory) != 0),
+            ("--explain", std::mem::take(&mut self.explain)),
         ];
-        flags.into_iter().find(|(_, asked)| *asked).map(|(name, _)| format!("{name} is not supported yet"))
+        let asked = asked.into_iter().filter(|(_, asked)| *asked);
+        asked.map(|(flag, _)| format!("{flag} is ignored: only --backend nccl has it")).collect()
+    }
+
+    /// Flags whose values wait for a later version: what to say of the first, if any is not neutral.
+    pub fn not_supported_yet(&self) -> Option<String> {
+        (self.device_implementation != 0).then(|| {
+            "-D (device API) is not supported yet: docs/DEVICE_API.md says what stands in the way".to_owned()
+        })
     }
 }
 

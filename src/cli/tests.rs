@@ -73,6 +73,15 @@ fn nonsense_is_a_usage_error() {
         "--backend gpu",
         "-n 0",
         "--inject late",
+        "-G 1 -z 1",
+        "-G 1 -z 2",
+        "-G 1 -y 1",
+        "-G 1 --backend mpi",
+        "-R 3",
+        "-x 3",
+        "-y 2",
+        "-M 2",
+        "--native sometimes",
     ] {
         let error = read(line).expect_err(line);
         assert_eq!(error.exit(), crate::error::Exit::Usage, "{line}");
@@ -95,6 +104,26 @@ fn odd_values_of_two_flags_are_put_aside_with_a_word() {
         assert_eq!(cli.settle().len(), words, "{line}");
         assert!(cli.per_iteration <= 1 && (0..20).contains(&cli.skip), "{line}");
     }
+}
+
+#[test]
+fn what_a_graph_cannot_hold_is_put_aside_with_a_word() {
+    for (line, words) in [("-G 2", 0), ("-G 2 -z 3", 1), ("-G 2 -I 1", 1), ("-G 2 -I 1 -z 3 -K 2", 3)] {
+        let mut cli = run(line);
+        assert_eq!(cli.settle().len(), words, "{line}");
+        assert_eq!((cli.graph, cli.blocking, cli.per_iteration, cli.not_supported_yet()), (2, 0, 0, None));
+    }
+}
+
+#[test]
+fn what_only_nccl_has_is_put_aside_without_it() {
+    let line = "-R 2 -x 1 -y 1 -M 1 --explain --native never";
+    let mut cli = run(line);
+    assert_eq!((cli.settle().len(), cli.register, cli.native), (0, 2, Native::Never));
+    let mut cli = run(&format!("{line} --backend mpi"));
+    assert_eq!((cli.settle().len(), cli.register, cli.memory, cli.cta_policy), (5, 0, 0, None));
+    assert_eq!(run("-x -1").cta_policy, Some(-1));
+    assert!(run("-D 1").not_supported_yet().is_some_and(|text| text.contains("DEVICE_API.md")));
 }
 
 #[test]

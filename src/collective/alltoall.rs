@@ -1,6 +1,6 @@
 //! Block p of every rank's buffer goes to rank p.
 
-use super::{Case, Collective, Layout, Ops, Traffic, Traits, all_but_own, share};
+use super::{Case, Collective, Layout, Native, Ops, Traffic, Traits, all_but_own, share};
 use crate::error::Result;
 use crate::vocab::{Content, Dtype, Member, Run, What};
 
@@ -12,7 +12,7 @@ impl Collective for Alltoall {
     }
 
     fn traits(&self) -> Traits {
-        Traits { checks_in_place: false, ..Traits::MOVES }
+        Traits { checks_in_place: false, native: Some(Native::Alltoall), ..Traits::MOVES }
     }
 
     fn layout(&self, bytes: u64, dtype: Dtype, me: Member) -> Layout {

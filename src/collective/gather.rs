@@ -1,6 +1,6 @@
 //! The root ends with all ranks' buffers, laid end to end in rank order.
 
-use super::{Case, Collective, Layout, Ops, Traffic, Traits, all_but_own, share};
+use super::{Case, Collective, Layout, Native, Ops, Traffic, Traits, all_but_own, share};
 use crate::error::Result;
 use crate::vocab::{Content, Dtype, Member, Run, What};
 
@@ -12,7 +12,7 @@ impl Collective for Gather {
     }
 
     fn traits(&self) -> Traits {
-        Traits { rooted: true, synchronising: false, ..Traits::MOVES }
+        Traits { rooted: true, synchronising: false, native: Some(Native::Gather), ..Traits::MOVES }
     }
 
     fn layout(&self, bytes: u64, dtype: Dtype, me: Member) -> Layout {

@@ -15,7 +15,7 @@ mod scatter;
 mod sendrecv;
 mod shares;
 
-pub use ops::{Exchange, Ops};
+pub use ops::{Exchange, Ops, composed_alltoall, composed_gather, composed_scatter};
 pub use shares::{Shares, SharesError};
 
 use crate::error::Result;
@@ -59,8 +59,21 @@ pub struct Traits {
     pub checks_in_place: bool,
     /// No rank can finish before every rank has started, so the last to arrive has the shortest time.
     pub synchronising: bool,
+    /// The one call by which a library may do it, instead of sends and receives.
+    pub native: Option<Native>,
     /// Peers that each rank exchanges with, where they are few: NCCL then connects no others.
     pub peers: Option<i32>,
+}
+
+/// A call that newer libraries have for what else is sends and receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Native {
+    /// Block p of every rank to rank p.
+    Alltoall,
+    /// All ranks' blocks to the root.
+    Gather,
+    /// The root's blocks to all ranks.
+    Scatter,
 }
 
 impl Traits {
@@ -71,6 +84,7 @@ impl Traits {
         rooted: false,
         checks_in_place: true,
         synchronising: true,
+        native: None,
         peers: None,
     };
 }

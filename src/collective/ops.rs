@@ -48,12 +48,7 @@ pub trait Ops {
 
     /// Block p of every rank's input goes to block `rank` of rank p's result.
     fn alltoall(&mut self, from: Slot, to: Slot, count: u64) -> Result<()> {
-        self.group_start()?;
-        for peer in 0..self.ranks() {
-            self.send(ahead(from, peer, count), count, peer)?;
-            self.recv(ahead(to, peer, count), count, peer)?;
-        }
-        self.group_end()
+        composed_alltoall(self, from, to, count)
     }
 
     /// As `alltoall`, with a length for each pair; empty blocks are left out.
@@ -75,30 +70,62 @@ pub trait Ops {
 
     /// The root gets all ranks' `count` elements, in rank order.
     fn gather(&mut self, from: Slot, to: Slot, count: u64, root: u32) -> Result<()> {
-        self.group_start()?;
-        self.send(from, count, root)?;
-        if self.rank() == root {
-            for peer in 0..self.ranks() {
-                self.recv(ahead(to, peer, count), count, peer)?;
-            }
-        }
-        self.group_end()
+        composed_gather(self, from, to, count, root)
     }
 
     /// Rank r gets block r of the root's `ranks * count` elements.
     fn scatter(&mut self, from: Slot, to: Slot, count: u64, root: u32) -> Result<()> {
-        self.group_start()?;
-        if self.rank() == root {
-            for peer in 0..self.ranks() {
-                self.send(ahead(from, peer, count), count, peer)?;
-            }
-        }
-        self.recv(to, count, root)?;
-        self.group_end()
+        composed_scatter(self, from, to, count, root)
     }
 }
 
 /// `blocks` blocks of `count` elements behind `slot`.
 fn ahead(slot: Slot, blocks: u32, count: u64) -> Slot {
     Slot { offset: slot.offset + u64::from(blocks) * count, ..slot }
+}
+
+/// As `Ops::alltoall`, of sends and receives.
+pub fn composed_alltoall<O: Ops + ?Sized>(ops: &mut O, from: Slot, to: Slot, count: u64) -> Result<()> {
+    ops.group_start()?;
+    for peer in 0..ops.ranks() {
+        ops.send(ahead(from, peer, count), count, peer)?;
+        ops.recv(ahead(to, peer, count), count, peer)?;
+    }
+    ops.group_end()
+}
+
+/// As `Ops::gather`, of a send and the root's receives.
+pub fn composed_gather<O: Ops + ?Sized>(
+    ops: &mut O,
+    from: Slot,
+    to: Slot,
+    count: u64,
+    root: u32,
+) -> Result<()> {
+    ops.group_start()?;
+    ops.send(from, count, root)?;
+    if ops.rank() == root {
+        for peer in 0..ops.ranks() {
+            ops.recv(ahead(to, peer, count), count, peer)?;
+        }
+    }
+    ops.group_end()
+}
+
+/// As `Ops::scatter`, of the root's sends and a receive.
+pub fn composed_scatter<O: Ops + ?Sized>(
+    ops: &mut O,
+    from: Slot,
+    to: Slot,
+    count: u64,
+    root: u32,
+) -> Result<()> {
+    ops.group_start()?;
+    if ops.rank() == root {
+        for peer in 0..ops.ranks() {
+            ops.send(ahead(from, peer, count), count, peer)?;
+        }
+    }
+    ops.recv(to, count, root)?;
+    ops.group_end()
 }

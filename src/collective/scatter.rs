@@ -1,6 +1,6 @@
 //! Rank r ends with block r of the root's buffer.
 
-use super::{Case, Collective, Layout, Ops, Traffic, Traits, all_but_own, share};
+use super::{Case, Collective, Layout, Native, Ops, Traffic, Traits, all_but_own, share};
 use crate::error::Result;
 use crate::vocab::{Content, Dtype, Member, Placement, Run, What};
 
@@ -12,7 +12,7 @@ impl Collective for Scatter {
     }
 
     fn traits(&self) -> Traits {
-        Traits { rooted: true, synchronising: false, ..Traits::MOVES }
+        Traits { rooted: true, synchronising: false, native: Some(Native::Scatter), ..Traits::MOVES }
     }
 
     fn layout(&self, bytes: u64, dtype: Dtype, me: Member) -> Layout {

@@ -42,6 +42,8 @@ pub struct Checked {
     pub weak: Option<&'static str>,
     /// Elements of the message over the number from which losing a rank is certain to show; below 1 it may not.
     pub coverage: Option<f64>,
+    /// With `--explain`, the algorithm that the library used, or why that is unknown.
+    pub algorithm: Option<String>,
     /// Checked calls.
     pub repetitions: u64,
     /// This process's ranks' counts.
@@ -109,8 +111,7 @@ impl Bench<'_> {
         self.prepare(target, placement)?;
         let pattern = self.pattern(target);
         self.fill_at(cases, &pattern, index)?;
-        self.operation(cases, index)?;
-        self.backend.wait(self.settings.deadlines.later(self.expected(1)))?;
+        self.call_once(cases, index)?;
         tallies.clear();
         for (local, case) in (0..).zip(cases) {
             self.backend.select(local)?;
@@ -118,6 +119,21 @@ impl Bench<'_> {
             tallies.push(self.backend.check(&self.collective.after(case), &pattern)?);
         }
         self.decide(tallies)
+    }
+
+    /// One operation, complete on return; with `-G` as a recording, since that is what was timed.
+    fn call_once(&mut self, cases: &[Case], index: u64) -> Result<()> {
+        let deadline = self.settings.deadlines.later(self.expected(1));
+        if self.settings.graph == 0 {
+            self.operation(cases, index)?;
+            return self.backend.wait(deadline);
+        }
+        self.backend.capture()?;
+        self.operation(cases, index)?;
+        self.backend.captured()?;
+        self.backend.replay()?;
+        self.backend.wait(deadline)?;
+        self.backend.forget()
     }
 
     fn fill_at(&mut self, cases: &[Case], pattern: &Pattern, index: u64) -> Result<()> {
@@ -178,7 +194,7 @@ impl Bench<'_> {
             let got = bad.first().map_or(0, |bad| bad.got);
             let cause = diagnose(&pattern, &bad, b).to_string();
             checked.mismatches.push(Mismatch {
-                rank: case.me.rank,
+                rank: self.first_rank + local,
                 wrong,
                 first,
                 last,

@@ -4,7 +4,7 @@ mod check;
 mod settings;
 mod timed;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use check::{Checked, Mismatch};
 pub use settings::{Blocking, Deadlines, Settings};
@@ -35,6 +35,19 @@ pub struct Target {
     pub warmed: bool,
 }
 
+/// Wall time of a sweep by what it was spent on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spent {
+    /// Filling buffers before the first operation.
+    pub fill: Duration,
+    /// Priming and warm-up, the barrier included.
+    pub warm_up: Duration,
+    /// The timed loop, the barrier behind it included.
+    pub timed: Duration,
+    /// Checked calls.
+    pub check: Duration,
+}
+
 /// Runs collectives on this process's ranks, in step with all others.
 pub struct Bench<'a> {
     /// Does the work.
@@ -47,8 +60,12 @@ pub struct Bench<'a> {
     pub collective: &'a dyn Collective,
     /// How.
     pub settings: Settings,
+    /// The first local rank's number among all ranks of the job; with groups not its rank in the communicator.
+    pub first_rank: u32,
     /// Where this process goes no further, on purpose.
     pub stall: Option<Stall>,
+    /// Where the sweep's time has gone so far.
+    pub spent: Spent,
     stamps: Stamps,
     repetition: u64,
     last_op_us: f64,
@@ -71,6 +88,8 @@ impl<'a> Bench<'a> {
             collective,
             settings,
             stall: None,
+            spent: Spent::default(),
+            first_rank: 0,
             stamps,
             repetition: 0,
             last_op_us: 0.0,
@@ -82,15 +101,36 @@ impl<'a> Bench<'a> {
         let cases = self.cases(target, placement)?;
         self.progress.size(target.bytes);
         self.prepare(target, placement)?;
+        let begin = Instant::now();
         if self.settings.checks > 0 {
             self.fill(&cases, &self.pattern(target))?;
         }
+        let filled = Instant::now();
         self.warm_up(&cases, target.warmed)?;
         self.barrier()?;
+        let warmed = Instant::now();
         let samples = self.timed(&cases)?;
         self.barrier()?;
-        let checked = self.check(target, placement, &cases)?;
+        let timed = Instant::now();
+        let mut checked = self.check(target, placement, &cases)?;
+        self.spent.fill += filled - begin;
+        self.spent.warm_up += warmed - filled;
+        self.spent.timed += timed - warmed;
+        self.spent.check += timed.elapsed();
+        if self.settings.explain {
+            checked.algorithm = self.explain(&cases)?;
+        }
         Ok((samples, checked))
+    }
+
+    /// One call outside all timing, which the library describes.
+    fn explain(&mut self, cases: &[Case]) -> Result<Option<String>> {
+        let deadline = self.settings.deadlines.later(self.expected(1));
+        self.progress.enter(Phase::Check, deadline);
+        self.backend.observe();
+        self.operation(cases, 0)?;
+        self.backend.wait(deadline)?;
+        Ok(self.backend.observed())
     }
 
     /// The local ranks' view of `target`.
@@ -177,6 +217,35 @@ impl<'a> Bench<'a> {
             self.backend.group_end()?;
         }
         Ok(())
+    }
+
+    /// The first `count` calls of a size, each from call to completion, in µs; the longest of the local ranks.
+    pub fn cold_calls(&mut self, target: &Target, count: usize) -> Result<Vec<f64>> {
+        let cases = self.cases(target, Placement::OutOfPlace)?;
+        self.prepare(target, Placement::OutOfPlace)?;
+        self.progress.size(target.bytes);
+        self.progress.enter(Phase::FirstUse, self.settings.deadlines.first_use());
+        let mut times_us = Vec::with_capacity(count);
+        for index in 0..count {
+            self.barrier()?;
+            let start = self.backend.now();
+            self.operation(&cases, index as u64)?;
+            self.backend.wait(self.settings.deadlines.first_use())?;
+            times_us.push(self.backend.now().saturating_sub(start) as f64 / 1e3);
+        }
+        Ok(times_us)
+    }
+
+    /// A few small untimed operations before a series: an idle GPU's clock is low, and the first row would carry it.
+    pub fn awaken(&mut self, target: &Target) -> Result<()> {
+        let cases = self.cases(target, Placement::OutOfPlace)?;
+        self.prepare(target, Placement::OutOfPlace)?;
+        self.progress.size(target.bytes);
+        self.progress.enter(Phase::FirstUse, self.settings.deadlines.first_use());
+        for index in 0..20 {
+            self.operation(&cases, index)?;
+        }
+        self.backend.wait(self.settings.deadlines.first_use())
     }
 
     fn barrier(&mut self) -> Result<()> {

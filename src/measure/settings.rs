@@ -76,6 +76,10 @@ pub struct Settings {
     pub blocking: Blocking,
     /// `-I`.
     pub per_iteration: bool,
+    /// `-G`: launches of the captured loop; 0 captures nothing.
+    pub graph: u64,
+    /// `--explain`: one more call of each row, untimed, of which the library tells how it runs it.
+    pub explain: bool,
     /// `-u`, in elements.
     pub unalign: u64,
     /// Largest size of the sweep, in bytes: the room in which buffers rotate.
@@ -94,6 +98,8 @@ impl Settings {
             checks: cli.checks,
             blocking: Blocking::from_flag(cli.blocking),
             per_iteration: cli.per_iteration == 1,
+            graph: cli.graph,
+            explain: cli.explain,
             unalign: cli.unalign,
             max_bytes,
             deadlines: Self::deadlines(cli),
@@ -119,6 +125,11 @@ impl Settings {
         let total = case.layout.span() * case.dtype.bytes();
         let places = self.max_bytes.checked_div(total).unwrap_or(1).max(1);
         self.base(case) + total * (index % places)
+    }
+
+    /// Operations between the two readings of the clock.
+    pub(super) fn operations(&self) -> u64 {
+        self.iterations.saturating_mul(self.aggregated).saturating_mul(self.graph.max(1))
     }
 
     /// Marks that the loop sets per rank.

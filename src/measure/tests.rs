@@ -14,6 +14,8 @@ fn settings(checks: u64, blocking: Blocking, per_iteration: bool) -> Settings {
         checks,
         blocking,
         per_iteration,
+        graph: 0,
+        explain: false,
         unalign: 0,
         max_bytes: 1 << 16,
         deadlines: Deadlines { init: Duration::from_secs(1), every: None },
@@ -129,6 +131,22 @@ fn series_exist_as_the_modes_say() {
     assert_eq!(series(Blocking::None, true), [3, 0, 0, 3]);
     for blocking in [Blocking::Wait, Blocking::WaitAndBarrier, Blocking::WaitThenBarrier] {
         assert_eq!(series(blocking, true), [3, 3, 3, 3]);
+    }
+}
+
+#[test]
+fn a_captured_loop_is_timed_by_its_launches_and_checked() {
+    for entry in &ALL {
+        for inject in [&[][..], &[Inject::Corrupt { rank: 1, how: Corruption::Unwritten }]] {
+            let graph = Settings { graph: 3, aggregated: 2, ..settings(2, Blocking::None, false) };
+            let (_, samples, checked) =
+                Run { settings: graph, inject, root: 1, ..base(entry.name, 4) }.go(Placement::OutOfPlace);
+            let wrong = checked.wrong.is_some_and(|wrong| wrong > 0);
+            assert_eq!(wrong, !inject.is_empty(), "{}", entry.name);
+            let RankSample { total_us, cpu_us, .. } = samples[0];
+            // The law's 8 us for a call, and 2 us for each part of it, whatever the number of launches.
+            assert!((4.0..25.0).contains(&total_us) && cpu_us <= total_us, "{} {total_us}", entry.name);
+        }
     }
 }
 

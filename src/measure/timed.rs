@@ -40,10 +40,13 @@ impl Stamps {
 impl Bench<'_> {
     /// Times `-n` iterations of `-m` operations.
     pub(super) fn timed(&mut self, cases: &[Case]) -> Result<Vec<RankSample>> {
-        let operations = self.settings.iterations * self.settings.aggregated;
-        let deadline = self.settings.deadlines.later(self.expected(operations));
+        let deadline = self.settings.deadlines.later(self.expected(self.settings.operations()));
         self.progress.enter(Phase::Timed, deadline);
-        self.run_loop(cases, deadline)?;
+        if self.settings.graph > 0 {
+            self.replay_loop(cases, deadline)?;
+        } else {
+            self.run_loop(cases, deadline)?;
+        }
         let samples = self.samples()?;
         self.last_op_us = samples.iter().map(|sample| sample.total_us).fold(0.0, f64::max);
         Ok(samples)
@@ -88,6 +91,29 @@ impl Bench<'_> {
         self.stamp(|stamps, local, now| stamps.cpu[local] = now)?;
         self.backend.wait(deadline)?;
         self.stamp(|stamps, local, now| stamps.end[local] = now)
+    }
+
+    /// With `-G` the operations of all iterations are recorded once, and what is timed is the launches of that
+    /// recording. Recording and making it ready are left out of the time, as in nccl-tests.
+    fn replay_loop(&mut self, cases: &[Case], deadline: std::time::Duration) -> Result<()> {
+        self.backend.capture()?;
+        for iteration in 0..self.settings.iterations {
+            self.iteration(cases, iteration)?;
+        }
+        self.backend.captured()?;
+        self.barrier()?;
+        self.stamp(|stamps, local, now| stamps.begin[local] = now)?;
+        for launch in 0..self.settings.graph {
+            if let Some(stall) = self.stall {
+                stall.here(Point::Iteration(launch));
+            }
+            self.backend.replay()?;
+            self.progress.step(launch);
+        }
+        self.stamp(|stamps, local, now| stamps.cpu[local] = now)?;
+        self.backend.wait(deadline)?;
+        self.stamp(|stamps, local, now| stamps.end[local] = now)?;
+        self.backend.forget()
     }
 
     /// `-m` operations, as one group where there are several and their rounds allow it.
@@ -135,8 +161,8 @@ impl Bench<'_> {
 
     /// The loop's readings as times per operation, in µs.
     fn samples(&mut self) -> Result<Vec<RankSample>> {
-        let Settings { iterations, aggregated, blocking, .. } = self.settings;
-        let operations = (iterations * aggregated) as f64;
+        let blocking = self.settings.blocking;
+        let operations = self.settings.operations() as f64;
         let mut samples = Vec::with_capacity(self.stamps.begin.len());
         for local in 0..self.stamps.begin.len() {
             self.backend.select(local as u32)?;
@@ -154,7 +180,7 @@ impl Bench<'_> {
                 (since_begin(stamps.end[local]), since_begin(stamps.cpu[local]))
             };
             samples.push(RankSample {
-                rank: self.backend.rank(),
+                rank: self.first_rank + local as u32,
                 total_us: total_us / operations,
                 cpu_us: cpu_us / operations,
                 series,

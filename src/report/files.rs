@@ -116,11 +116,11 @@ impl RecordFile {
 }
 
 /// Makes a new file; one that is there is kept, and the new one is called FILE.0, FILE.1, … A device or pipe has
-/// nothing to keep.
+/// nothing to keep; a folder is refused by the system.
 fn create(asked: &Path, append: bool) -> Result<(File, PathBuf)> {
     let mut options = OpenOptions::new();
     options.write(true).append(append);
-    let special = fs::metadata(asked).is_ok_and(|known| !known.is_file() && !known.is_dir());
+    let special = fs::metadata(asked).is_ok_and(|known| !known.is_file());
     let mut path = asked.to_owned();
     let mut copies = 0_u64;
     loop {

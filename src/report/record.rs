@@ -49,6 +49,13 @@ pub enum Event {
     Plan(Plan),
     /// One row with every rank's own times.
     Row(Row),
+    /// With `--cold-start`: the longest of all ranks, in µs.
+    ColdStart {
+        /// Steps from the process's start to the buffers, in order.
+        steps: Vec<(String, f64)>,
+        /// Per size in bytes, its first calls.
+        calls: Vec<(u64, Vec<f64>)>,
+    },
     /// A type and reduction that are not run here.
     Waived {
         /// Element type.

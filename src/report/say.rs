@@ -12,6 +12,11 @@ pub fn warning(text: &str) {
     Sink::silent().say(Level::Warning, text);
 }
 
+/// What somebody may want to know.
+pub fn note(text: &str) {
+    Sink::silent().say(Level::Info, text);
+}
+
 /// What was asked for (`--help`), to stdout.
 pub fn show(text: &str) {
     Sink::plain().print(text);

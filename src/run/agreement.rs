@@ -159,10 +159,14 @@ pub(super) fn fits<T>(control: &dyn Control, host: &str, opened: &Result<T>) -> 
     Ok(())
 }
 
+/// GPUs that a process needs to be there and GPUs that it finds, where these are too few.
+#[cfg(any(feature = "nccl", test))]
+type Missing = Option<(u32, u32)>;
+
 /// A line per host: its ranks, the GPUs that they need, the GPUs that it shows.
 #[cfg(any(feature = "nccl", test))]
-fn gpu_table(all: &[(String, Option<(u32, u32)>)]) -> String {
-    let mut hosts: BTreeMap<&str, (Vec<u32>, Option<(u32, u32)>)> = BTreeMap::new();
+fn gpu_table(all: &[(String, Missing)]) -> String {
+    let mut hosts: BTreeMap<&str, (Vec<u32>, Missing)> = BTreeMap::new();
     for (rank, (host, missing)) in (0..).zip(all) {
         let entry = hosts.entry(host).or_default();
         entry.0.push(rank);

@@ -3,30 +3,29 @@
 mod agreement;
 mod limits;
 mod reporter;
+mod seat;
 mod setup;
 mod sweep;
+mod timeline;
+mod worker;
 mod world;
 
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
-use crate::backend::{Backend, Kind};
+use crate::backend::Kind;
 use crate::cli::Cli;
 use crate::cli::env::Environment;
 use crate::collective::Collective;
 use crate::error::{Error, Exit, Result};
-use crate::measure::{Bench, Deadlines, Settings};
-use crate::plan;
-use crate::report::{Preamble, Sink, say};
+use crate::measure::{Deadlines, Settings};
+use crate::report::{Sink, say};
 use crate::session::Control;
 use crate::session::launcher::Launch;
-use crate::session::stall::Stall;
+use crate::session::team::Team;
 use crate::session::watch::{ADDRESS_VARIABLE, Phase, Progress, Watch, Who};
-use crate::vocab::Point;
-use agreement::together;
-use limits::Bounds;
-use reporter::Reporter;
-use sweep::Range;
+use seat::Seat;
+use timeline::Timeline;
 use world::World;
 
 /// Rank 0's outputs, once they are open: the watchdog writes its report there.
@@ -42,6 +41,11 @@ pub fn run(name: &str, cli: &mut Cli) -> Exit {
             say::warning(&word);
         }
     }
+    if let Some(word) = cli.explain.then(setup::offer_profiler).flatten()
+        && is_first
+    {
+        say::warning(word);
+    }
     if let Some(file) = setup::redirect_debug(cli.backend)
         && is_first
     {
@@ -51,7 +55,7 @@ pub fn run(name: &str, cli: &mut Cli) -> Exit {
         ));
     }
     match Job::start(name, cli, launch) {
-        Ok(job) => job.go(),
+        Ok((job, gpu)) => job.go(gpu),
         Err(error) => {
             // Before MPI there is no vote: each process says what it met and leaves.
             say::error(&match launch.rank {
@@ -74,19 +78,19 @@ struct Job<'a> {
     watch: Watch,
     sink: SharedSink,
     who: Who,
-    gpu: Option<Result<setup::Gpu>>,
+    timeline: Mutex<Timeline>,
 }
 
 impl<'a> Job<'a> {
     /// Everything before MPI: what can be refused is refused, the GPU is chosen, the watchdog starts.
-    fn start(name: &str, cli: &'a Cli, launch: Launch) -> Result<Self> {
+    fn start(name: &str, cli: &'a Cli, launch: Launch) -> Result<(Self, Option<Result<setup::Gpu>>)> {
         if let Some(text) = cli.not_supported_yet() {
             return Err(Error::Unsupported(text));
         }
         let environment = Environment::read(|name| std::env::var(name).ok())?;
-        if environment.split.is_some() {
-            return Err(Error::Unsupported("NCCL_TESTS_SPLIT is not supported yet".to_owned()));
-        }
+        setup::refuse_shape(cli, &environment)?;
+        let mut timeline = Timeline::default();
+        timeline.note("process to main", Timeline::since_exec().unwrap_or_default());
         let collective = setup::collective(name, &environment)?;
         setup::refuse_launch(cli.backend, &launch)?;
         let who = setup::who(&launch);
@@ -97,92 +101,35 @@ impl<'a> Job<'a> {
         // Where the launcher tells the local rank, before MPI_Init: an MPI with CUDA support would otherwise open
         // a context on GPU 0 from every rank.
         let early = cli.backend == Kind::Nccl && launch.local_rank.is_some();
-        let gpu = early.then(|| setup::open_gpu(launch.local_rank.unwrap_or(0)));
-        Ok(Self { cli, environment, launch, collective, deadlines, progress, watch, sink, who, gpu })
+        let local_rank = launch.local_rank.unwrap_or(0);
+        let gpu =
+            early.then(|| timeline.step("libraries and GPU context", || setup::open_gpu(cli, local_rank, 0)));
+        let timeline = Mutex::new(timeline);
+        Ok((
+            Self { cli, environment, launch, collective, deadlines, progress, watch, sink, who, timeline },
+            gpu,
+        ))
     }
 
-    /// The rest: all processes together.
-    fn go(mut self) -> Exit {
-        let world = match World::init(self.cli.backend == Kind::Sim) {
+    /// The rest: all processes together, each with its threads.
+    fn go(mut self, gpu: Option<Result<setup::Gpu>>) -> Exit {
+        let started = self.timeline().step("MPI_Init", || World::init(self.cli.backend == Kind::Sim));
+        let world = match started {
             Ok(world) => world,
             Err(error) => {
                 say::error(&error.to_string());
                 return error.exit();
             }
         };
-        let outcome = self.measure(&world);
-        self.leave(world, outcome)
+        let exit = match self.join(&world) {
+            Ok(()) => self.work(&world, gpu),
+            Err(error) => self.fail(&world, &error),
+        };
+        self.leave(world, exit)
     }
 
-    /// Everyone leaves with one code: after an orderly end through MPI's, after a failure of this process alone
-    /// through the watchdog, which names it and ends the job.
-    fn leave(self, world: World, outcome: Result<Exit>) -> Exit {
-        let exit = match outcome {
-            Ok(exit) | Err(Error::Agreed(exit)) => exit,
-            Err(error) => {
-                let exit = error.exit();
-                self.watch.fail(exit, &error.to_string(), &world.control().abort());
-                return exit;
-            }
-        };
-        self.progress.enter(Phase::Close, self.deadlines.later(Duration::ZERO));
-        // Files are closed before anyone leaves: a launcher may end all as soon as one has.
-        let closed = world.control().barrier();
-        self.progress.enter(Phase::Done, Duration::MAX);
-        self.watch.finish();
-        match closed.and_then(|()| world.finalize()) {
-            Ok(()) => exit,
-            Err(error) => {
-                say::error(&error.to_string());
-                exit.max(error.exit())
-            }
-        }
-    }
-
-    fn measure(&mut self, world: &World) -> Result<Exit> {
-        let control = world.control();
-        self.join(world)?;
-        let (cli, host) = (self.cli, self.who.host.clone());
-        let early = setup::backend(cli, world, self.gpu.take(), &host)?;
-        let ranks = control.size() * early.locals();
-        let series = self.plan(control, ranks)?;
-        agreement::agree(
-            control,
-            &setup::card(&host, &early.library(), &self.environment, &*self.collective),
-        )?;
-        let preamble = setup::preamble(cli, world, &early, &self.who)?;
-        let mut reporter = self.open(control, &preamble)?;
-        let sharing = control.vote(setup::sharing(&preamble.sites))?;
-        self.watch.describe(&setup::device_words(&early));
-
-        self.progress.enter(Phase::Init, self.deadlines.init);
-        let first = control.rank() * early.locals();
-        let stall = Stall::of(&cli.inject, first..first + early.locals());
-        if let Some(stall) = stall {
-            stall.here(Point::Init);
-        }
-        let mut backend = early.connect(control, self.collective.traits())?;
-        let bounds = self.bounds(control, &mut *backend, sharing)?;
-        if let Some(reporter) = &mut reporter {
-            reporter.begin(&series, &bounds, cli);
-        }
-        self.progress.enter(Phase::Allocate, self.deadlines.init);
-        let settings = Settings::new(cli, bounds.max_bytes);
-        let room = bounds.max_bytes + 8 * cli.unalign;
-        together(control, &host, backend.allocate(room, settings.marks()))?;
-
-        let range = Range { min_bytes: bounds.min_bytes, max_bytes: bounds.max_bytes };
-        let mut bench = Bench::new(&mut *backend, control, &self.progress, &*self.collective, settings);
-        bench.stall = stall;
-        sweep::sweep(&mut bench, cli, &series, range, &mut reporter)?;
-        self.progress.enter(Phase::Close, self.deadlines.later(Duration::ZERO));
-        backend.close()?;
-        let exit = match reporter {
-            Some(reporter) => reporter.finish(self.environment.min_busbw_gbps, String::new())?,
-            None => Exit::Success,
-        };
-        // Rank 0 knows the figures; all leave with its code.
-        Ok(Exit::from_code(control.vote(u64::from(exit.code()))? as u8))
+    fn timeline(&self) -> MutexGuard<'_, Timeline> {
+        self.timeline.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The world is the one that was meant, and its watchdogs know each other.
@@ -193,47 +140,59 @@ impl<'a> Job<'a> {
         self.watch.connect(control, &self.who, std::env::var(ADDRESS_VARIABLE).ok().as_deref())
     }
 
-    /// What will be measured; what cannot be is refused by all alike, and said once.
-    fn plan(&self, control: &dyn Control, ranks: u32) -> Result<Vec<plan::Series>> {
-        let refused = self.collective.refuses(ranks).map(Error::Unsupported);
-        let planned = match refused {
-            Some(error) => Err(error),
-            None => plan::series(self.cli, self.collective.traits(), ranks),
+    /// Every thread measures its ranks; all come to the same exit code.
+    fn work(&self, world: &World, gpu: Option<Result<setup::Gpu>>) -> Exit {
+        let threads = self.cli.threads as u32;
+        let team = Team::new(world.control(), threads);
+        let worker = |thread: u32, gpu| {
+            let member = team.member(thread);
+            // Alone, the process itself is the worker: nothing stands between it and MPI.
+            let control: &dyn Control = if threads == 1 { world.control() } else { &member };
+            let seat = Seat { control, world, thread: (thread, threads) };
+            self.measure(&seat, gpu).unwrap_or_else(|error| self.fail(world, &error))
         };
-        let planned = planned.and_then(|series| {
-            let refused = self.collective.refuses_sizes(self.cli.min_bytes, self.cli.max_bytes, ranks);
-            refused.map_or(Ok(series), |text| Err(Error::Usage(text)))
-        });
-        planned.map_err(|error| {
-            if control.rank() == 0 {
-                say::error(&error.to_string());
-            }
-            Error::Agreed(error.exit())
+        let worker = &worker;
+        std::thread::scope(|scope| {
+            let others: Vec<_> =
+                (1..threads).map(|thread| scope.spawn(move || worker(thread, None))).collect();
+            let exit = worker(0, gpu);
+            others.into_iter().fold(exit, |worst, other| worst.max(other.join().unwrap_or(Exit::Died)))
         })
     }
 
-    /// Opens rank 0's outputs and prints what is known; an output that cannot be opened ends the run here.
-    fn open(&self, control: &dyn Control, preamble: &Preamble) -> Result<Option<Reporter>> {
-        let opened = if control.rank() == 0 {
-            Reporter::open(self.cli, preamble, &*self.collective, &self.environment, &self.sink).map(Some)
-        } else {
-            Ok(None)
-        };
-        together(control, &self.who.host, opened)
+    /// A failure of this process alone goes through the watchdog, which names it and ends the job; one that all
+    /// know of already does not.
+    fn fail(&self, world: &World, error: &Error) -> Exit {
+        let exit = error.exit();
+        if !matches!(error, Error::Agreed(_)) {
+            self.watch.fail(exit, &error.to_string(), &world.control().abort());
+        }
+        exit
     }
 
-    /// The sweep's bounds, cut alike on all ranks.
-    fn bounds(&self, control: &dyn Control, backend: &mut dyn Backend, sharing: u64) -> Result<Bounds> {
-        let (cli, host) = (self.cli, self.who.host.as_str());
-        let mut memory = together(control, host, backend.memory())?;
-        memory.free_bytes /= sharing;
-        let (mine, _) = limits::capacity(backend.kind(), memory, 8 * cli.unalign);
-        let capacity = u64::MAX - control.vote(u64::MAX - mine)?;
-        let (_, formula) = limits::capacity(backend.kind(), memory, 8 * cli.unalign);
-        let bounds = limits::bounds(cli.min_bytes, cli.max_bytes, capacity, formula, cli.strict_size);
-        let bounds = together(control, host, bounds)?;
-        let dtypes = cli.dtype.choose(&crate::vocab::Dtype::ALL);
-        together(control, host, limits::countable(bounds.max_bytes, &dtypes, backend.largest_count()))?;
-        Ok(bounds)
+    /// Everyone leaves with one code.
+    fn leave(self, world: World, exit: Exit) -> Exit {
+        self.progress.enter(Phase::Close, self.deadlines.later(Duration::ZERO));
+        // Files are closed before anyone leaves: a launcher may end all as soon as one has.
+        let closed = world.control().barrier();
+        self.progress.enter(Phase::Done, Duration::MAX);
+        self.watch.finish();
+        let is_first = world.control().rank() == 0;
+        let start = Instant::now();
+        match closed.and_then(|()| world.finalize()) {
+            Ok(()) => {
+                if self.cli.cold_start && is_first {
+                    let (finalize, age) = (start.elapsed(), Timeline::since_exec().unwrap_or_default());
+                    say::note(&format!(
+                        "time spent: MPI_Finalize {finalize:.1?}; the process is {age:.2?} old"
+                    ));
+                }
+                exit
+            }
+            Err(error) => {
+                say::error(&error.to_string());
+                exit.max(error.exit())
+            }
+        }
     }
 }

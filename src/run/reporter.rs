@@ -1,13 +1,16 @@
 //! Rank 0's account of a run: rows to the outputs, totals and the critical rank to the footer.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use super::SharedSink;
 use super::limits::Bounds;
 use super::sweep::{Gathered, Range};
-use crate::aggregate::{Average, Cell, Check, How, Mode, Observer, Row, Totals, cell};
-use crate::backend::Kind;
+use super::timeline::steady_from;
+use crate::aggregate::{
+    Average, Cell, Check, How, Mode, Observer, RankSample, Row, Totals, cell, split_cell,
+};
+use crate::backend::{Kind, Remark};
 use crate::cli::Cli;
 use crate::cli::env::Environment;
 use crate::collective::{Case, Collective, Traffic};
@@ -16,7 +19,7 @@ use crate::measure::{Checked, Mismatch, Target};
 use crate::plan::Series;
 use crate::report::record::{Event, Plan};
 use crate::report::sink::Level;
-use crate::report::{Outcome, Paths, Preamble, Sink, table};
+use crate::report::{MemoryUse, Outcome, Paths, Preamble, Sink, Site, table};
 use crate::session::watch::{Failure, Sink as OnFailure};
 use crate::vocab::Placement;
 
@@ -78,6 +81,8 @@ pub(super) struct Reporter {
     checks_in_place: bool,
     told: HashSet<String>,
     print_summary: bool,
+    /// Colour and ranks of each group, in order of colour.
+    groups: Vec<(u32, Vec<u32>)>,
 }
 
 /// How cells are made, from the command line.
@@ -123,6 +128,7 @@ impl Reporter {
             checks_in_place: traits.checks_in_place,
             told: HashSet::new(),
             print_summary: environment.print_summary,
+            groups: groups(&preamble.sites),
         })
     }
 
@@ -159,6 +165,37 @@ impl Reporter {
         self.sink.header();
     }
 
+    /// The steps to the first call and the first calls, to stderr and the record.
+    pub(super) fn cold_start(&self, steps: Vec<(String, f64)>, calls: Vec<(u64, Vec<f64>)>) {
+        for (name, us) in &steps {
+            self.sink.say(Level::Info, &format!("cold start: {name:<26} {:>12.3} ms", us / 1e3));
+        }
+        for (bytes, times_us) in &calls {
+            let times: Vec<String> = times_us.iter().map(|us| format!("{us:.1}")).collect();
+            let steady = match steady_from(times_us) {
+                Some(call) => format!("steady from call {call}"),
+                None => format!("not steady after {} calls", times_us.len()),
+            };
+            let text = format!("cold start: size {bytes}: {} us; {steady}", times.join(" "));
+            self.sink.say(Level::Info, &text);
+        }
+        self.sink.event(&Event::ColdStart { steps, calls });
+    }
+
+    /// How the backend runs, to stderr and the record.
+    pub(super) fn remarks(&self, remarks: &[Remark]) {
+        for Remark { warning, text } in remarks {
+            self.sink.note(if *warning { Level::Warning } else { Level::Info }, text);
+        }
+    }
+
+    /// Where rank 0's time went after the start, to stderr and the record.
+    pub(super) fn spent(&self, steps: &[(&str, f64)]) {
+        let words: Vec<String> =
+            steps.iter().map(|(name, us)| format!("{name} {:.1} ms", us / 1e3)).collect();
+        self.sink.note(Level::Info, &format!("time spent: {}", words.join(", ")));
+    }
+
     /// A type and reduction that cannot be run here.
     pub(super) fn waived(&self, series: &Series, reason: &str) {
         self.sink.waived(series.dtype, &label(series), reason);
@@ -183,14 +220,16 @@ impl Reporter {
         series: &Series,
         target: &Target,
         case: &Case,
-        traffic: Traffic,
+        traffic: &dyn Fn(u32) -> Traffic,
         (cycle, iterations): (u64, u64),
         gathered: Vec<Gathered>,
     ) {
         let mut cells = Vec::with_capacity(gathered.len());
         for Gathered { placement, samples, checked } in gathered {
-            let made = cell(placement, samples, traffic, self.how(), self.check(placement, &checked));
-            cells.push(Cell { coverage: checked.coverage.filter(|coverage| *coverage < 1.0), ..made });
+            let check = self.check(placement, &checked);
+            let made = self.cell(placement, samples, traffic, check);
+            let coverage = checked.coverage.filter(|coverage| *coverage < 1.0);
+            cells.push(Cell { coverage, algorithm: checked.algorithm.clone(), ..made });
             self.tell(series, target, placement, &checked);
         }
         let row = Row {
@@ -205,9 +244,46 @@ impl Reporter {
             timestamp: local_time(),
             cells,
         };
+        self.explain(&row);
         self.observer.push(&row);
         self.totals.push(&row);
         self.sink.row(&row);
+    }
+
+    /// The algorithm of each placement that differs from the one before; the record has it in the row.
+    fn explain(&self, row: &Row) {
+        let mut said = None;
+        for cell in &row.cells {
+            let Some(algorithm) = cell.algorithm.as_deref().filter(|algorithm| said != Some(*algorithm))
+            else {
+                continue;
+            };
+            let place = if said.is_some() { " in place" } else { "" };
+            self.sink.say(Level::Info, &format!("algorithm at {}{place}: {algorithm}", row.size_bytes));
+            said = Some(algorithm);
+        }
+    }
+
+    /// A cell of all ranks, or of their groups.
+    fn cell(
+        &self,
+        placement: Placement,
+        samples: Vec<RankSample>,
+        traffic: &dyn Fn(u32) -> Traffic,
+        check: Check,
+    ) -> Cell {
+        match self.groups.as_slice() {
+            [] | [_] => {
+                cell(placement, samples, traffic(self.preamble.sites.len() as u32), self.how(), check)
+            }
+            several => {
+                let groups: Vec<_> = several
+                    .iter()
+                    .map(|(color, ranks)| (*color, ranks.clone(), traffic(ranks.len() as u32)))
+                    .collect();
+                split_cell(placement, samples, &groups, self.how(), check)
+            }
+        }
     }
 
     fn how(&self) -> How<'_> {
@@ -270,14 +346,19 @@ impl Reporter {
     }
 
     /// The footer; the run's exit code.
-    pub(super) fn finish(self, min_busbw_gbps: Option<f64>, library_error: String) -> Result<Exit> {
+    pub(super) fn finish(
+        self,
+        min_busbw_gbps: Option<f64>,
+        memory: Option<MemoryUse>,
+        library_error: String,
+    ) -> Result<Exit> {
         let outcome = Outcome {
             out_of_bounds: self.totals.out_of_bounds(),
             wrong_elements: self.totals.wrong_elements(),
             average_busbw_gbps: self.totals.average_busbw_gbps(),
             min_busbw_gbps,
             critical: self.observer.verdict(),
-            memory: None,
+            memory,
             library_error,
             end_time: local_time(),
         };
@@ -289,6 +370,15 @@ impl Reporter {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Ranks by group.
+fn groups(sites: &[Site]) -> Vec<(u32, Vec<u32>)> {
+    let mut groups = BTreeMap::<u32, Vec<u32>>::new();
+    for site in sites {
+        groups.entry(site.group).or_default().push(site.rank);
+    }
+    groups.into_iter().collect()
 }
 
 /// The redop column.

@@ -1,6 +1,9 @@
 //! What a run needs before it can measure: the collective, the launcher's word, the GPU, the backend, the sites.
 
-use super::agreement::{self, Card, together};
+#[cfg(feature = "nccl")]
+use super::agreement::fits;
+use super::agreement::{Card, together};
+use super::seat::{Group, Seat};
 use super::world::World;
 #[cfg(feature = "nccl")]
 use std::path::Path;
@@ -8,7 +11,7 @@ use std::path::PathBuf;
 
 use crate::aggregate::Average;
 #[cfg(feature = "nccl")]
-use crate::backend::nccl::{Early, Options};
+use crate::backend::nccl::{Early, Options, Request};
 use crate::backend::sim::{Law, Sim};
 use crate::backend::{Backend, Device, Kind, Library};
 use crate::cli::Cli;
@@ -31,6 +34,19 @@ pub(super) fn collective(name: &str, environment: &Environment) -> Result<Box<dy
     let entry = ALL.iter().find(|entry| entry.name == name);
     let entry = entry.ok_or_else(|| Error::Usage(format!("there is no collective '{name}'")))?;
     Ok((entry.build)(environment.shares()?))
+}
+
+/// Combinations of flags that a backend does not have.
+pub(super) fn refuse_shape(cli: &Cli, environment: &Environment) -> Result<()> {
+    let refused = match cli.backend {
+        Kind::Mpi if cli.gpus * cli.threads > 1 => Some("--backend mpi has one rank per process: -g 1 -t 1"),
+        Kind::Sim if cli.threads > 1 => Some("--backend sim has one thread: -t 1"),
+        Kind::Mpi | Kind::Sim if environment.split.is_some() => {
+            Some("NCCL_TESTS_SPLIT works with --backend nccl")
+        }
+        Kind::Nccl | Kind::Mpi | Kind::Sim => None,
+    };
+    refused.map_or(Ok(()), |text| Err(Error::Unsupported(text.to_owned())))
 }
 
 /// What the launcher says that cannot work, before anything starts.
@@ -85,6 +101,15 @@ fn short_host() -> String {
     full.split('.').next().unwrap_or_default().to_owned()
 }
 
+/// Has NCCL tell its algorithms to this program; a remark where the user has it told to another. Before any thread
+/// is started.
+pub(super) fn offer_profiler() -> Option<&'static str> {
+    #[cfg(feature = "nccl")]
+    return crate::backend::nccl::offer_profiler();
+    #[cfg(not(feature = "nccl"))]
+    None
+}
+
 /// Where NCCL's log goes, if it would tear the table. Before any thread is started.
 pub(super) fn redirect_debug(kind: Kind) -> Option<PathBuf> {
     #[cfg(feature = "nccl")]
@@ -97,14 +122,15 @@ pub(super) fn redirect_debug(kind: Kind) -> Option<PathBuf> {
 
 /// Chooses and opens this process's GPU.
 #[cfg(feature = "nccl")]
-pub(super) fn open_gpu(local_rank: u32) -> Result<Gpu> {
-    let request = crate::backend::nccl::Request::new(local_rank, 1, |name| std::env::var(name).ok())?;
-    Gpu::open(&request)
+pub(super) fn open_gpu(cli: &Cli, local_rank: u32, thread: u32) -> Result<Gpu> {
+    let (gpus, threads) = (cli.gpus as u32, cli.threads as u32);
+    let request = Request::new(local_rank, gpus * threads, |name| std::env::var(name).ok())?;
+    Gpu::open(&Request { thread: (thread, threads), ..request })
 }
 
 /// Chooses and opens this process's GPU.
 #[cfg(not(feature = "nccl"))]
-pub(super) fn open_gpu(_local_rank: u32) -> Result<Gpu> {
+pub(super) fn open_gpu(_cli: &Cli, _local_rank: u32, _thread: u32) -> Result<Gpu> {
     Err(Error::Setup(
         "--backend nccl needs a build with the feature 'nccl'; --backend mpi measures host memory".to_owned(),
     ))
@@ -120,16 +146,22 @@ pub(super) enum Unconnected {
 }
 
 /// Makes the backend as far as this process can alone; all succeed, or all leave.
-pub(super) fn backend(cli: &Cli, world: &World, gpu: Option<Result<Gpu>>, host: &str) -> Result<Unconnected> {
-    let control = world.control();
+pub(super) fn backend(
+    cli: &Cli,
+    seat: &Seat<'_>,
+    gpu: Option<Result<Gpu>>,
+    host: &str,
+) -> Result<Unconnected> {
+    let control = seat.control;
     match cli.backend {
         Kind::Sim => {
-            let law = Law::new(cli.sim_ranks as u32, cli.sim_seed);
+            let ranks = if cli.gpus > 1 { cli.gpus } else { cli.sim_ranks };
+            let law = Law::new(ranks as u32, cli.sim_seed);
             Ok(Unconnected::Ready(Box::new(Sim::new(law, &cli.inject))))
         }
-        Kind::Mpi => ready_mpi(world, host),
+        Kind::Mpi => ready_mpi(seat.world, host),
         Kind::Nccl => {
-            let opened = gpu.unwrap_or_else(|| open_gpu(world.local().0));
+            let opened = gpu.unwrap_or_else(|| open_gpu(cli, seat.world.local().0, seat.thread.0));
             nccl(control, host, opened)
         }
     }
@@ -137,7 +169,7 @@ pub(super) fn backend(cli: &Cli, world: &World, gpu: Option<Result<Gpu>>, host: 
 
 #[cfg(feature = "nccl")]
 fn nccl(control: &dyn Control, host: &str, opened: Result<Gpu>) -> Result<Unconnected> {
-    agreement::fits(control, host, &opened)?;
+    fits(control, host, &opened)?;
     Ok(Unconnected::Gpu(Box::new(together(control, host, opened)?)))
 }
 
@@ -191,18 +223,24 @@ impl Unconnected {
 
     /// Makes the communicator. A failure here is this process's own: others may hang in it.
     #[cfg_attr(not(feature = "nccl"), expect(clippy::unnecessary_wraps, reason = "with NCCL it fails"))]
-    pub(super) fn connect(self, control: &dyn Control, traits: Traits) -> Result<Box<dyn Backend>> {
+    pub(super) fn connect(
+        self,
+        cli: &Cli,
+        seat: &Seat<'_>,
+        group: &Group,
+        traits: Traits,
+    ) -> Result<Box<dyn Backend>> {
         match self {
             #[cfg(feature = "nccl")]
             Self::Gpu(early) => {
-                let id = if control.rank() == 0 { early.unique_id()?.to_vec() } else { Vec::new() };
-                let id = control.broadcast(id)?;
+                let id = if group.place == 0 { early.unique_id()?.to_vec() } else { Vec::new() };
+                let id = group.told_by_first(seat, id)?;
                 let locals = early.locals();
-                let (first, ranks) = (control.rank() * locals, control.size() * locals);
-                Ok(Box::new(early.connect(&id, first, ranks, &Options::for_collective(traits))?))
+                let options = Options::new(cli, traits);
+                Ok(Box::new(early.connect(&id, group.place * locals, group.ranks(locals), &options)?))
             }
             Self::Ready(backend) => {
-                let _ = (control, traits);
+                let _ = (cli, seat, group, traits);
                 Ok(backend)
             }
         }
@@ -210,13 +248,7 @@ impl Unconnected {
 }
 
 /// What this process shows the others.
-pub(super) fn card(
-    host: &str,
-    library: &Library,
-    environment: &Environment,
-    collective: &dyn Collective,
-) -> Card {
-    let _ = collective;
+pub(super) fn card(host: &str, library: &Library, environment: &Environment) -> Card {
     Card {
         host: host.to_owned(),
         args: std::env::args().skip(1).collect(),
@@ -243,19 +275,25 @@ fn build() -> String {
     format!("{}+{length:x}.{hash:016x}", env!("CARGO_PKG_VERSION"))
 }
 
-/// Everything that is known before the first row; the sites on rank 0 only.
-pub(super) fn preamble(cli: &Cli, world: &World, backend: &Unconnected, who: &Who) -> Result<Preamble> {
-    let control = world.control();
+/// Everything that is known before the first row; the sites at the first worker only.
+pub(super) fn preamble(
+    cli: &Cli,
+    seat: &Seat<'_>,
+    group: &Group,
+    backend: &Unconnected,
+    who: &Who,
+) -> Result<Preamble> {
+    let control = seat.control;
     let locals = backend.locals();
     let mine: Vec<Site> = (0..)
         .zip(backend.devices())
         .map(|(local, device)| Site {
             rank: control.rank() * locals + local,
-            process: control.rank(),
-            group: 0,
+            process: seat.process(),
+            group: group.color,
             pid: who.pid,
             host: who.host.clone(),
-            local_rank: world.local().0,
+            local_rank: seat.world.local().0,
             device,
         })
         .collect();

@@ -5,12 +5,12 @@ use std::collections::HashSet;
 use super::reporter::Reporter;
 use crate::aggregate::RankSample;
 use crate::cli::Cli;
-use crate::collective::Case;
+use crate::collective::{Case, Exchange, Traffic};
 use crate::error::{Error, Result};
 use crate::measure::{Bench, Checked, Mismatch, Target};
 use crate::plan::{Series, Sizes};
 use crate::session::watch::Phase;
-use crate::vocab::Placement;
+use crate::vocab::{Member, Placement};
 
 /// Sizes of the sweep, after the cut.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +33,9 @@ pub(super) struct Gathered {
     pub(super) checked: Checked,
 }
 
+/// Largest size of the operations that wake a GPU before a series.
+const AWAKENING_BYTES: u64 = 1 << 16;
+
 /// Measures everything; `reporter` is rank 0's.
 pub(super) fn sweep(
     bench: &mut Bench<'_>,
@@ -52,6 +55,16 @@ pub(super) fn sweep(
                 reporter.waived(series, &reason);
             }
             continue;
+        }
+        if cli.warmup > 0 {
+            let bytes = range.min_bytes.min(AWAKENING_BYTES);
+            bench.awaken(&Target {
+                bytes,
+                dtype: series.dtype,
+                op,
+                root: series.root.unwrap_or(0),
+                warmed: false,
+            })?;
         }
         let mut warmed = HashSet::new();
         let mut cycle = 0;
@@ -92,13 +105,29 @@ fn row(
         }
     }
     if let (Some(reporter), Some(case)) = (reporter, case) {
-        let traffic = bench.collective.traffic(&case);
+        let traffic = |ranks| traffic(bench, target, ranks);
         if reporter.wants_shares() {
             reporter.shares(target, &bench.collective.shares(&case));
         }
-        reporter.row(series, target, &case, traffic, (cycle, bench.settings.iterations), cells);
+        reporter.row(series, target, &case, &traffic, (cycle, bench.settings.iterations), cells);
     }
     Ok(())
+}
+
+/// What the target's size means among so many ranks.
+fn traffic(bench: &Bench<'_>, target: &Target, ranks: u32) -> Traffic {
+    let me = Member { rank: 0, ranks };
+    let layout = bench.collective.layout(target.bytes, target.dtype, me);
+    let case = Case {
+        me,
+        dtype: target.dtype,
+        root: target.root,
+        placement: Placement::OutOfPlace,
+        shrinks_to_start: false,
+        layout,
+        exchange: Exchange::default(),
+    };
+    bench.collective.traffic(&case)
 }
 
 /// Brings all ranks' samples and mismatches to rank 0.

@@ -8,7 +8,7 @@ use crate::error::{Exit, Result};
 pub type Abort = Arc<dyn Fn(Exit) + Send + Sync>;
 
 /// The processes of the job. Every method is collective: all processes call it in the same order.
-pub trait Control {
+pub trait Control: Sync {
     /// This process.
     fn rank(&self) -> u32;
     /// Processes of the job.
@@ -33,14 +33,14 @@ pub trait Control {
 }
 
 /// Length-prefixed parts, end to end.
-fn pack(parts: &[Vec<u8>]) -> Vec<u8> {
+pub(super) fn pack(parts: &[Vec<u8>]) -> Vec<u8> {
     parts
         .iter()
         .flat_map(|part| (part.len() as u64).to_le_bytes().into_iter().chain(part.iter().copied()))
         .collect()
 }
 
-fn unpack(mut bytes: &[u8]) -> Vec<Vec<u8>> {
+pub(super) fn unpack(mut bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut parts = Vec::new();
     while let Some((length, rest)) = bytes.split_first_chunk::<8>() {
         let (part, rest) = rest.split_at((u64::from_le_bytes(*length) as usize).min(rest.len()));

@@ -1,7 +1,7 @@
 /* A libcuda for tests without a GPU: host memory for device memory, every operation complete when its call returns.
  * It checks what the real one requires (cuInit first, a current context, live handles of that context) and, when
  * the last context is released, that nothing is left over. Built with -D to misbehave:
- * DEVICES=n (1), STALL (streams never finish), INIT=code, TOTAL=bytes, BAD_PTX. */
+ * NO_GRAPHS, DEVICES=n (1), STALL (streams never finish), INIT=code, TOTAL=bytes, BAD_PTX. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -20,11 +20,11 @@
 #endif
 
 enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100, INVALID_DEVICE = 101,
-       INVALID_CONTEXT = 201, INVALID_PTX = 218, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600,
+       INVALID_CONTEXT = 201, INVALID_PTX = 218, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, CAPTURE_UNSUPPORTED = 900,
        LEFT_OVER = 999 };
-enum kind { CONTEXT = 0xc1, STREAM, EVENT, MODULE };
+enum kind { CONTEXT = 0xc1, STREAM, EVENT, MODULE, GRAPH, GRAPH_EXEC };
 
-struct object { enum kind kind; struct object *context; int device, retained; struct timespec at; int stamped, asked; };
+struct object { enum kind kind; struct object *context; int device, retained; struct timespec at; int stamped, asked, capturing; };
 
 static struct object contexts[DEVICES > 0 ? DEVICES : 1];
 static struct object *current;
@@ -51,6 +51,16 @@ static int unmake(struct object *o, enum kind kind) {
   o->kind = 0; /* kept, so that a second destruction is seen */
   live--;
   return OK;
+}
+
+/* A stream, or for null the current context's default stream. */
+static struct object *of(struct object *stream) {
+  static struct object defaults[DEVICES > 0 ? DEVICES : 1];
+  if (stream || !current) return stream;
+  struct object *o = &defaults[current->device];
+  o->kind = STREAM;
+  o->context = current;
+  return o;
 }
 
 int cuInit(unsigned flags) {
@@ -117,22 +127,50 @@ int cuMemFree_v2(uint64_t address) { size_t *memory = (size_t *)(uintptr_t)(addr
 int cuStreamCreate(struct object **stream, unsigned flags) { NEED(flags == 1, INVALID_VALUE); return make(stream, STREAM); }
 int cuStreamDestroy_v2(struct object *stream) { return unmake(stream, STREAM); }
 int cuStreamQuery(struct object *stream) {
+  stream = of(stream);
   NEED(is(stream, STREAM), INVALID_HANDLE);
+  NEED(!stream->capturing, CAPTURE_UNSUPPORTED);
 #ifdef STALL
   return NOT_READY;
 #else
   return stream->asked++ % 2 ? OK : NOT_READY; /* busy at every other question, so that waiting is covered */
 #endif
 }
-int cuStreamSynchronize(struct object *stream) { NEED(is(stream, STREAM), INVALID_HANDLE); return OK; }
+int cuStreamSynchronize(struct object *stream) { stream = of(stream); NEED(is(stream, STREAM), INVALID_HANDLE); NEED(!stream->capturing, CAPTURE_UNSUPPORTED); return OK; }
 
-int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, struct object *stream) { NEED(is(stream, STREAM), INVALID_HANDLE); memmove((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes); return OK; }
+/* Graphs: order and life of the handles only; what is captured runs at once, and a launch runs nothing. */
+#ifndef NO_GRAPHS
+int cuStreamBeginCapture_v2(struct object *stream, int mode) {
+  NEED(is(stream, STREAM) && stream->context == current, INVALID_HANDLE);
+  NEED(mode == 1 && !stream->capturing, INVALID_VALUE);
+  stream->capturing = 1;
+  return OK;
+}
+int cuStreamEndCapture(struct object *stream, struct object **graph) {
+  NEED(is(stream, STREAM) && stream->capturing, INVALID_HANDLE);
+  stream->capturing = 0;
+  return make(graph, GRAPH);
+}
+int cuGraphInstantiateWithFlags(struct object **ready, struct object *graph, unsigned long long flags) {
+  NEED(is(graph, GRAPH) && graph->context == current && flags == 0, INVALID_VALUE);
+  return make(ready, GRAPH_EXEC);
+}
+int cuGraphLaunch(struct object *ready, struct object *stream) {
+  NEED(is(ready, GRAPH_EXEC) && is(stream, STREAM) && ready->context == stream->context && !stream->capturing, INVALID_HANDLE);
+  return OK;
+}
+int cuGraphExecDestroy(struct object *ready) { return unmake(ready, GRAPH_EXEC); }
+int cuGraphDestroy(struct object *graph) { return unmake(graph, GRAPH); }
+#endif
+
+int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, struct object *stream) { stream = of(stream); NEED(is(stream, STREAM), INVALID_HANDLE); memmove((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes); return OK; }
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, struct object *stream) { return cuMemcpyDtoDAsync_v2(to, (uint64_t)(uintptr_t)from, bytes, stream); }
 int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, struct object *stream) { return cuMemcpyDtoDAsync_v2((uint64_t)(uintptr_t)to, from, bytes, stream); }
 
 int cuEventCreate(struct object **event, unsigned flags) { NEED(flags == 0, INVALID_VALUE); return make(event, EVENT); }
 int cuEventDestroy_v2(struct object *event) { return unmake(event, EVENT); }
 int cuEventRecord(struct object *event, struct object *stream) {
+  stream = of(stream);
   NEED(is(event, EVENT) && is(stream, STREAM) && event->context == stream->context, INVALID_HANDLE);
   clock_gettime(CLOCK_MONOTONIC, &event->at);
   event->stamped = 1;
@@ -175,6 +213,7 @@ int cuModuleGetFunction(struct kernel **kernel, struct object *module, const cha
 int cuLaunchKernel(struct kernel *kernel, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                    unsigned shared, struct object *stream, void **arguments, void **extra) {
   NEED_CONTEXT;
+  stream = of(stream);
   NEED(is(stream, STREAM) && stream->context == current, INVALID_HANDLE);
   NEED(gx >= 1 && gy == 1 && gz == 1 && bx >= 1 && bx <= 1024 && by == 1 && bz == 1 && !shared && !extra, INVALID_VALUE);
   kernel->run(arguments);

@@ -1,7 +1,7 @@
 /* A libnccl for tests without a GPU: one or more ranks of one process, data moved by memcpy when a call or its group
  * ends. It checks the arguments that NCCL checks. Built with -D to be another version or to misbehave:
  * VERSION=n (22803), ASYNC=code (after the first operation), OLD (no ncclMemAlloc), WITHOUT_SEND (a symbol missing),
- * REFUSE_INIT=code. Reductions are done for one rank only, where they are copies. */
+ * REFUSE_INIT=code, NULL_STREAM (accept it), NULL_HANDLE (registration that does nothing), NO_NATIVE (no calls of 2.28). Reductions are done for one rank only, where they are copies. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@
 enum { SUCCESS = 0, INVALID_ARGUMENT = 4, INVALID_USAGE = 5, MAGIC = 0x6e63, MOST_RANKS = 16, MOST_OPS = 1024 };
 enum call { ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST, REDUCE, SEND, RECV };
 
-struct comm { int magic, rank, ranks, premul; };
+struct comm { int magic, rank, ranks, premul, registered; };
 struct config { size_t size; unsigned magic, version; int blocking, rest[19]; };
 struct id { char bytes[128]; };
 struct op { enum call call; const char *from; char *to; size_t bytes; int root; struct comm *comm; };
@@ -79,7 +79,9 @@ static int run_queue(void) {
 
 static int enqueue(enum call call, const void *from, void *to, size_t count, int type, int root, struct comm *comm, void *stream) {
   NEED(comm && comm->magic == MAGIC, "the communicator is not alive");
+#ifndef NULL_STREAM
   NEED(stream, "no stream");
+#endif
   NEED(width(type), "no such type");
   NEED(root >= 0 && root < comm->ranks, "no such root or peer");
   NEED((from || call == RECV) && (to || call == SEND), "a null buffer");
@@ -106,7 +108,7 @@ int ncclCommInitRankConfig(struct comm **comm, int ranks, struct id id, int rank
   NEED(ranks >= 1 && ranks <= MOST_RANKS && rank >= 0 && rank < ranks && !comms[rank], "a rank that cannot be");
   if (ranks > 1 && !depth) FAIL(INVALID_USAGE, "several ranks of one process must be grouped");
   *comm = comms[rank] = calloc(1, sizeof **comm);
-  **comm = (struct comm){MAGIC, rank, ranks, 0};
+  **comm = (struct comm){MAGIC, rank, ranks, 0, 0};
   announced = ranks;
   joined++;
   return SUCCESS;
@@ -117,7 +119,7 @@ static int leave(struct comm *comm) {
   comms[comm->rank] = NULL;
   return SUCCESS;
 }
-int ncclCommDestroy(struct comm *comm) { NEED(!comm->premul, "a reduction was not destroyed"); return leave(comm); }
+int ncclCommDestroy(struct comm *comm) { NEED(!comm->premul, "a reduction was not destroyed"); NEED(!comm->registered, "a buffer is still registered"); return leave(comm); }
 int ncclCommAbort(struct comm *comm) { return leave(comm); }
 int ncclCommGetAsyncError(struct comm *comm, int *code) {
   NEED(comm && comm->magic == MAGIC, "the communicator is not alive");
@@ -158,4 +160,62 @@ int ncclRecv(void *to, size_t count, int type, int peer, struct comm *comm, void
 #ifndef OLD
 int ncclMemAlloc(void **memory, size_t bytes) { NEED(memory && bytes, "no bytes"); *memory = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096); return *memory ? SUCCESS : 1; }
 int ncclMemFree(void *memory) { free(memory); return SUCCESS; }
+#endif
+
+/* A handle is the buffer's address. */
+static int enter_buffer(struct comm *comm, void *buffer, size_t bytes, void **handle) {
+  NEED(comm && comm->magic == MAGIC, "the communicator is not alive");
+  NEED(buffer && bytes && handle && !*handle, "a buffer or handle that cannot be");
+#ifndef NULL_HANDLE
+  *handle = buffer;
+  comm->registered++;
+#endif
+  return SUCCESS;
+}
+static int leave_buffer(struct comm *comm, void *handle) {
+  NEED(comm && comm->magic == MAGIC && handle && comm->registered > 0, "no such registration");
+  comm->registered--;
+  return SUCCESS;
+}
+#if VERSION >= 21900
+int ncclCommRegister(struct comm *comm, void *buffer, size_t bytes, void **handle) { return enter_buffer(comm, buffer, bytes, handle); }
+int ncclCommDeregister(struct comm *comm, void *handle) { return leave_buffer(comm, handle); }
+#endif
+#if VERSION >= 22700
+int ncclCommWindowRegister(struct comm *comm, void *buffer, size_t bytes, void **handle, int flags) {
+  NEED(flags == 1 && depth, "a window that is not symmetric, or not grouped");
+  return enter_buffer(comm, buffer, bytes, handle);
+}
+int ncclCommWindowDeregister(struct comm *comm, void *handle) { return leave_buffer(comm, handle); }
+#endif
+
+#if VERSION >= 22800 && !defined(NO_NATIVE)
+int ncclAlltoAll(const char *from, char *to, size_t count, int type, struct comm *comm, void *stream) {
+  int code = SUCCESS;
+  depth++;
+  for (int peer = 0; peer < comm->ranks && !code; peer++) {
+    size_t at = peer * count * width(type);
+    code = enqueue(SEND, from + at, NULL, count, type, peer, comm, stream);
+    if (!code) code = enqueue(RECV, NULL, to + at, count, type, peer, comm, stream);
+  }
+  depth--;
+  return code ? code : depth ? SUCCESS : run_queue();
+}
+int ncclGather(const char *from, char *to, size_t count, int type, int root, struct comm *comm, void *stream) {
+  depth++;
+  int code = enqueue(SEND, from, NULL, count, type, root, comm, stream);
+  for (int peer = 0; comm->rank == root && peer < comm->ranks && !code; peer++)
+    code = enqueue(RECV, NULL, to + peer * count * width(type), count, type, peer, comm, stream);
+  depth--;
+  return code ? code : depth ? SUCCESS : run_queue();
+}
+int ncclScatter(const char *from, char *to, size_t count, int type, int root, struct comm *comm, void *stream) {
+  int code = SUCCESS;
+  depth++;
+  for (int peer = 0; comm->rank == root && peer < comm->ranks && !code; peer++)
+    code = enqueue(SEND, from + peer * count * width(type), NULL, count, type, peer, comm, stream);
+  if (!code) code = enqueue(RECV, NULL, to, count, type, root, comm, stream);
+  depth--;
+  return code ? code : depth ? SUCCESS : run_queue();
+}
 #endif

@@ -7,7 +7,8 @@
 use std::ffi::{c_char, c_int, c_uint};
 use std::ptr;
 
-use crate::collective::Traits;
+use crate::cli::{Cli, Native as Choice};
+use crate::collective::{Native, Traits};
 
 /// `NCCL_CONFIG_UNDEF_INT`.
 const UNDEFINED: c_int = c_int::MIN;
@@ -50,17 +51,76 @@ pub struct Options {
     pub cta_policy: Option<i32>,
     /// How many peers each rank exchanges with (2 for sendrecv). NCCL 2.30.
     pub max_p2p_peers: Option<i32>,
+    /// What both buffers are registered as (`-R`).
+    pub register: Register,
+    /// All work goes to the null stream (`-y`).
+    pub null_stream: bool,
+    /// Memory use is recorded (`-M`).
+    pub memory: bool,
+    /// The collective's one call, where it has one (2.28), and whether to use it (`--native`).
+    pub native: (Option<Native>, Choice),
 }
+
+/// `-R`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Register {
+    /// Nothing.
+    #[default]
+    No,
+    /// Buffers known to this rank's communicator. NCCL 2.19.
+    Local,
+    /// Windows that all ranks have alike. NCCL 2.27.
+    Window,
+}
+
+impl Register {
+    /// What NCCL `version` can do of it.
+    pub(super) fn possible(self, version: u32) -> Self {
+        match self {
+            Self::Window if version < WINDOWS => Self::Local.possible(version),
+            Self::Local if version < REGISTRATION => Self::No,
+            other => other,
+        }
+    }
+}
+
+/// The first versions with `ncclCommRegister`, with windows and CTA policies, and with policy 2 and native calls.
+const REGISTRATION: u32 = 21_900;
+const WINDOWS: u32 = 22_700;
+const POLICIES: u32 = 22_700;
+const POLICY_ZERO: u32 = 22_800;
 
 impl Options {
     /// What nccl-tests sets for a collective.
     pub fn for_collective(traits: Traits) -> Self {
-        Self { cta_policy: None, max_p2p_peers: traits.peers }
+        Self { max_p2p_peers: traits.peers, native: (traits.native, Choice::Auto), ..Self::default() }
+    }
+
+    /// What the command line asks for besides.
+    pub fn new(cli: &Cli, traits: Traits) -> Self {
+        Self {
+            cta_policy: cli.cta_policy.filter(|policy| *policy >= 0).map(|policy| policy as i32),
+            register: match cli.register {
+                0 => Register::No,
+                1 => Register::Local,
+                _ => Register::Window,
+            },
+            null_stream: cli.stream_null == 1,
+            memory: cli.memory == 1,
+            native: (traits.native, cli.native),
+            ..Self::for_collective(traits)
+        }
+    }
+
+    /// The policy, where NCCL `version` knows it: an older one would refuse the configuration.
+    fn policy(&self, version: u32) -> Option<i32> {
+        let since = if self.cta_policy == Some(2) { POLICY_ZERO } else { POLICIES };
+        self.cta_policy.filter(|_| version >= since)
     }
 
     /// The structure for `ncclCommInitRankConfig`. As nccl-tests does, it asks for the schedule that suits
     /// `NVLink` (2.28).
-    pub(super) fn config(&self) -> Config {
+    pub(super) fn config(&self, version: u32) -> Config {
         Config {
             size: size_of::<Config>(),
             magic: MAGIC,
@@ -74,7 +134,7 @@ impl Options {
             traffic_class: UNDEFINED,
             comm_name: ptr::null(),
             collnet_enable: UNDEFINED,
-            cta_policy: self.cta_policy.unwrap_or(UNDEFINED),
+            cta_policy: self.policy(version).unwrap_or(UNDEFINED),
             shrink_share: UNDEFINED,
             nvls_ctas: UNDEFINED,
             channels_per_net_peer: UNDEFINED,
@@ -89,18 +149,22 @@ impl Options {
     /// The user's options that NCCL `version` is too old for, said for the user.
     pub(super) fn ignored(&self, version: u32) -> Vec<String> {
         // maxP2pPeers is only a hint of sendrecv's own; nobody asked for it, so nobody misses it.
-        let asked = [(self.cta_policy.is_some(), "-x (CTA policy)", 22_700)];
-        asked
-            .into_iter()
-            .filter(|&(set, _, since)| set && version < since)
-            .map(|(_, name, since)| {
-                format!(
-                    "{name} is ignored: it needs NCCL {}, this is {}",
-                    version_text(since),
-                    version_text(version)
-                )
-            })
-            .collect()
+        let have = version_text(version);
+        let needs = |flag: &str, since| format!("{flag} needs NCCL {}, this is {have}", version_text(since));
+        let mut words = Vec::new();
+        match self.cta_policy {
+            Some(_) if version < POLICIES => {
+                words.push(needs("-x (CTA policy)", POLICIES) + "; it is ignored");
+            }
+            Some(2) if version < POLICY_ZERO => words.push(needs("-x 2", POLICY_ZERO) + "; it is ignored"),
+            _ => {}
+        }
+        if self.register != Register::No && version < REGISTRATION {
+            words.push(needs("-R (registration)", REGISTRATION) + "; it is ignored");
+        } else if self.register == Register::Window && version < WINDOWS {
+            words.push(needs("-R 2 (symmetric windows)", WINDOWS) + "; -R 1 takes its place");
+        }
+        words
     }
 }
 
@@ -149,13 +213,14 @@ mod tests {
 
     #[test]
     fn what_nobody_chose_is_undefined_and_not_zero() {
-        let config = Options::default().config();
+        let config = Options::default().config(22_803);
         assert_eq!((config.size, config.magic, config.blocking), (96, 0xcafe_beef, 1));
         assert_eq!(
             (config.cta_policy, config.max_p2p_peers, config.min_ctas),
             (i32::MIN, i32::MIN, i32::MIN)
         );
-        let config = Options { cta_policy: Some(2), max_p2p_peers: Some(2) }.config();
+        let config =
+            Options { cta_policy: Some(2), max_p2p_peers: Some(2), ..Options::default() }.config(22_803);
         assert_eq!((config.cta_policy, config.max_p2p_peers, config.nvlink_centric_sched), (2, 2, 1));
     }
 
@@ -170,12 +235,23 @@ mod tests {
 
     #[test]
     fn an_option_too_new_for_the_library_is_named() {
-        let options = Options { cta_policy: Some(1), max_p2p_peers: Some(2) };
-        assert_eq!(options.ignored(22_803), Vec::<String>::new());
-        assert_eq!(
-            options.ignored(21_806),
-            ["-x (CTA policy) is ignored: it needs NCCL 2.27.0, this is 2.18.6"]
-        );
+        let asked = |policy, register| Options {
+            cta_policy: Some(policy),
+            max_p2p_peers: Some(2),
+            register,
+            ..Options::default()
+        };
+        let ignored = |policy, register, version| asked(policy, register).ignored(version).join("\n");
+        assert_eq!(ignored(2, Register::Window, 22_803), "");
+        assert_eq!(ignored(1, Register::Window, 22_700), "");
+        assert_eq!(asked(2, Register::No).config(22_700).cta_policy, UNDEFINED, "NCCL would refuse it");
+        assert_eq!(ignored(2, Register::No, 22_700), "-x 2 needs NCCL 2.28.0, this is 2.27.0; it is ignored");
+        let old = ignored(1, Register::Window, 22_602);
+        assert!(old.starts_with("-x (CTA policy) needs NCCL 2.27.0, this is 2.26.2; it is ignored"), "{old}");
+        assert!(old.ends_with("this is 2.26.2; -R 1 takes its place"), "{old}");
+        assert!(ignored(1, Register::Local, 21_806).ends_with("this is 2.18.6; it is ignored"));
+        let possible = [21_806, 21_900, 22_602, 22_700].map(|version| Register::Window.possible(version));
+        assert_eq!(possible, [Register::No, Register::Local, Register::Local, Register::Window]);
     }
 
     #[test]

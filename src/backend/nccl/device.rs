@@ -26,6 +26,8 @@ pub struct Request {
     pub first_device: Option<u32>,
     /// The launcher shows each process its own GPUs only, so that they are counted from 0.
     pub own_gpus_only: bool,
+    /// Which thread of the process asks, and how many there are: each drives its equal part of the GPUs.
+    pub thread: (u32, u32),
     /// The file of NCCL, as `CRITRANK_NCCL_LIBRARY` says it.
     pub library: Option<PathBuf>,
 }
@@ -42,7 +44,8 @@ impl Request {
             .transpose()?
             .and_then(|device| u32::try_from(device).ok());
         let library = env("CRITRANK_NCCL_LIBRARY").filter(|file| !file.is_empty()).map(PathBuf::from);
-        Ok(Self { local_rank, locals, first_device, own_gpus_only: own_gpus_only(&env), library })
+        let own_gpus_only = own_gpus_only(&env);
+        Ok(Self { local_rank, locals, first_device, own_gpus_only, thread: (0, 1), library })
     }
 }
 
@@ -71,6 +74,12 @@ pub fn choose_devices(visible: u32, request: &Request) -> Result<Vec<u32>> {
         return Err(Error::TooFewGpus { requested: end, found: visible });
     }
     Ok((base..end).collect())
+}
+
+/// The part of a process's devices that one of its threads drives.
+pub(super) fn part((thread, threads): (u32, u32), indices: &[u32]) -> &[u32] {
+    let each = indices.len() / threads.max(1) as usize;
+    indices.get(thread as usize * each..(thread as usize + 1) * each).unwrap_or_default()
 }
 
 /// One local rank's GPU, with its context.
@@ -187,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn gpus_of_the_processs_own_are_counted_from_zero() {
+    fn gpus_of_the_process_itself_are_counted_from_zero() {
         let own = |local_rank, locals| Request { own_gpus_only: true, ..request(local_rank, locals) };
         assert_eq!(choose_devices(1, &own(3, 1)).ok(), Some(vec![0]));
         assert_eq!(choose_devices(2, &own(3, 2)).ok(), Some(vec![0, 1]));

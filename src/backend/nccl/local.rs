@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use super::device::Place;
-use super::ffi::{Address, Buffer, Comm, Cuda, Event, Kernels, Nccl, Reduction, Stream};
+use super::ffi::{Address, Buffer, Comm, Cuda, Event, Graph, Kernels, Nccl, Reduction, Registered, Stream};
 use crate::error::{Error, Result};
 use crate::vocab::{Dtype, RedOp, Side};
 
@@ -52,11 +52,15 @@ pub(super) struct Local {
     pub(super) place: Place,
     pub(super) comm: Comm,
     pub(super) stream: Stream,
+    /// What was captured, until it is forgotten.
+    pub(super) graph: Option<Graph>,
     /// What the operations of the current row reduce with.
     pub(super) op: Reduction,
     /// The reduction that was created for the current row.
     created: Option<Reduction>,
     buffers: Option<Buffers>,
+    /// With `-R`, the buffers' registration.
+    pub(super) registered: Option<Registered>,
     marks: Vec<Event>,
     /// Loaded at the first fill, and what they report to.
     pub(super) kernels: Option<(Kernels, Buffer)>,
@@ -64,10 +68,12 @@ pub(super) struct Local {
 
 impl Local {
     /// A rank without buffers; its context is current.
-    pub(super) fn new(cuda: &Cuda, place: Place, comm: Comm) -> Result<Self> {
-        let stream = cuda.stream()?;
+    pub(super) fn new(cuda: &Cuda, place: Place, comm: Comm, null_stream: bool) -> Result<Self> {
+        let stream = if null_stream { Cuda::null_stream() } else { cuda.stream()? };
         let op = Reduction(0);
-        Ok(Self { place, comm, stream, op, created: None, buffers: None, marks: Vec::new(), kernels: None })
+        let (graph, created, buffers, registered, marks, kernels) =
+            (None, None, None, None, Vec::new(), None);
+        Ok(Self { place, comm, stream, graph, op, created, buffers, registered, marks, kernels })
     }
 
     /// Makes buffers and events; the rank's context is current.
@@ -81,12 +87,24 @@ impl Local {
         Ok(())
     }
 
+    /// The send and the receive buffer, once they are made.
+    pub(super) fn both(&self) -> Option<[&Buffer; 2]> {
+        self.buffers.as_ref().map(|buffers| [&buffers.send, &buffers.recv])
+    }
+
     /// The address `offset` bytes into a buffer, with room for `bytes`.
     #[inline]
     pub(super) fn address(&self, side: Side, offset: u64, bytes: u64) -> Result<Address> {
         let buffers = self.buffers.as_ref();
         let buffer = buffers.map(|both| if side == Side::Send { &both.send } else { &both.recv });
         buffer.and_then(|buffer| buffer.place(offset, bytes)).ok_or_else(|| outside(offset, bytes))
+    }
+
+    /// Starts what was captured.
+    #[inline]
+    pub(super) fn replay(&self, cuda: &Cuda) -> Result<()> {
+        let nothing = || Error::Setup("nothing was captured; this is an error of critrank".to_owned());
+        cuda.launch_graph(self.graph.as_ref().ok_or_else(nothing)?, &self.stream)
     }
 
     /// The event of a mark.
@@ -125,6 +143,9 @@ impl Local {
         } else {
             if let Some(last) = self.created.take() {
                 nccl.destroy_op(last, &self.comm)?;
+            }
+            if let Some(registered) = self.registered.take() {
+                nccl.deregister(&self.comm, registered)?;
             }
             nccl.destroy(self.comm)?;
         }

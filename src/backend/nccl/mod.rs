@@ -11,27 +11,34 @@ mod check;
 mod config;
 mod debug;
 mod device;
+mod explain;
 mod ffi;
 mod hints;
 mod library;
 mod local;
+#[cfg(test)]
+mod mode_tests;
+mod modes;
 mod ops;
+mod refusal;
 #[cfg(test)]
 mod tests;
+mod wait;
 
 use std::ffi::c_int;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-pub use config::Options;
+pub use config::{Options, Register};
 pub use debug::debug_file;
 pub use device::{Request, choose_devices};
+pub use explain::offer_profiler;
 
 use self::device::Place;
 use self::ffi::Cuda;
 use self::local::{Local, type_number};
-use super::{Backend, Caps, Device, Kind, Library, Memory, Setup};
-use crate::collective::Ops;
+use super::{Backend, Caps, Device, Kind, Library, Memory, Remark, Setup, Usage};
+use crate::collective::{Native, Ops};
 use crate::error::{Error, Result};
 use crate::verify::{Arithmetic, Bad, Pattern, Tally};
 use crate::vocab::{Content, Dtype, RedOp};
@@ -62,7 +69,8 @@ impl Early {
         let cuda = Cuda::load(cuda_names)?;
         let api = ffi::Nccl::load(&library::nccl_names(request.library.as_deref()))?;
         let indices = choose_devices(cuda.device_count()?, request)?;
-        Ok(Self { cuda, api, places: device::open(cuda, &indices)? })
+        let mine = device::part(request.thread, &indices);
+        Ok(Self { cuda, api, places: device::open(cuda, mine)? })
     }
 
     /// The GPUs of the local ranks.
@@ -114,6 +122,15 @@ pub struct Nccl {
     shift: u64,
     /// An operation failed or did not end: communicators can only be aborted.
     failed: bool,
+    /// The one call that is used instead of sends and receives.
+    native: Option<Native>,
+    /// What the buffers are registered as.
+    register: Register,
+    /// All work goes to the null stream, which is the current context's.
+    null_stream: bool,
+    /// With `-M`, each local rank's free memory before and after the communicator, and after the buffers.
+    free: [Vec<u64>; 3],
+    remarks: Vec<Remark>,
     origin: Instant,
 }
 
@@ -121,17 +138,18 @@ impl Nccl {
     fn connect(early: Early, id: &[u8], first_rank: u32, ranks: u32, options: &Options) -> Result<Self> {
         let wrong_id = || Error::Setup(format!("NCCL's id has 128 bytes, not {}", id.len()));
         let id: &[u8; 128] = id.try_into().map_err(|_| wrong_id())?;
+        let native = early.native(options)?;
         let Early { cuda, api, places } = early;
         let contexts: Vec<_> = places.iter().map(|place| &place.context).collect();
-        let comms = api.init(cuda, &contexts, &options.config(), id, (first_rank, ranks))?;
+        let free_before = modes::free(cuda, &contexts, options.memory)?;
+        let comms = api.init(cuda, &contexts, &options.config(api.version()), id, (first_rank, ranks))?;
+        let free_connected = modes::free(cuda, &contexts, options.memory)?;
         let mut locals = Vec::with_capacity(places.len());
         for (place, comm) in places.into_iter().zip(comms) {
             cuda.enter(&place.context)?;
-            locals.push(Local::new(cuda, place, comm)?);
+            locals.push(Local::new(cuda, place, comm, options.null_stream)?);
         }
-        for text in options.ignored(api.version()) {
-            tracing::warn!("{text}");
-        }
+        let warn = |text| Remark { warning: true, text };
         tracing::debug!(nccl = ?api, path = api.path(), "connected");
         let mut nccl = Self {
             cuda,
@@ -144,8 +162,14 @@ impl Nccl {
             element: Dtype::Float.bytes(),
             shift: 0,
             failed: false,
+            native,
+            register: options.register.possible(api.version()),
+            null_stream: options.null_stream,
+            free: [free_before, free_connected, Vec::new()],
+            remarks: options.ignored(api.version()).into_iter().map(warn).collect(),
             origin: Instant::now(),
         };
+        nccl.remark_native(options.native.0);
         nccl.enter(0)?;
         Ok(nccl)
     }
@@ -178,35 +202,6 @@ impl Nccl {
             act(self)?;
         }
         self.enter(selected)
-    }
-
-    /// Whether all local streams are complete; where not, fails if NCCL has met an error.
-    #[inline]
-    fn is_done(&self) -> Result<bool> {
-        let mut done = true;
-        for local in &self.locals {
-            if !self.cuda.is_done(&local.stream)? {
-                self.api.health(&local.comm)?;
-                done = false;
-            }
-        }
-        Ok(done)
-    }
-
-    /// Polls until all is done or the deadline has passed.
-    fn poll(&self, deadline: Duration) -> Result<()> {
-        if self.is_done()? {
-            return Ok(());
-        }
-        let started = Instant::now();
-        while !self.is_done()? {
-            if started.elapsed() > deadline {
-                return Err(Error::Timeout { deadline });
-            }
-            // NCCL's proxy threads may need this core.
-            std::thread::yield_now();
-        }
-        Ok(())
     }
 }
 
@@ -243,7 +238,7 @@ impl Backend for Nccl {
 
     fn refuses(&self, dtype: Dtype, op: Option<RedOp>) -> Option<String> {
         let capability = self.locals.iter().map(|local| local.place.device.compute_capability).min();
-        refusal(dtype, op, capability.unwrap_or(0), self.api.version(), self.ranks)
+        refusal::refusal(dtype, op, capability.unwrap_or(0), self.api.version(), self.ranks)
     }
 
     fn largest_count(&self) -> u64 {
@@ -265,7 +260,17 @@ impl Backend for Nccl {
 
     fn allocate(&mut self, bytes: u64, marks: usize) -> Result<()> {
         let (cuda, api) = (self.cuda, self.api);
-        self.for_each(|nccl| nccl.local_mut().allocate(cuda, api, bytes, marks))
+        self.for_each(|nccl| nccl.local_mut().allocate(cuda, api, bytes, marks))?;
+        self.register_buffers()?;
+        self.note_allocated()
+    }
+
+    fn remarks(&mut self) -> Vec<Remark> {
+        std::mem::take(&mut self.remarks)
+    }
+
+    fn usage(&mut self) -> Result<Usage> {
+        self.usage_so_far()
     }
 
     fn prepare(&mut self, setup: &Setup) -> Result<()> {
@@ -325,6 +330,39 @@ impl Backend for Nccl {
         waited
     }
 
+    fn observe(&mut self) {
+        ffi::watch();
+    }
+
+    fn observed(&mut self) -> Option<String> {
+        Some(self.seen())
+    }
+
+    fn capture(&mut self) -> Result<()> {
+        self.for_each(|nccl| nccl.cuda.begin_capture(&nccl.local().stream))
+    }
+
+    fn captured(&mut self) -> Result<()> {
+        self.for_each(|nccl| {
+            let graph = nccl.cuda.end_capture(&nccl.local().stream)?;
+            nccl.local_mut().graph = Some(graph);
+            Ok(())
+        })
+    }
+
+    fn replay(&mut self) -> Result<()> {
+        if let [local] = self.locals.as_slice() {
+            return local.replay(self.cuda);
+        }
+        self.for_each(|nccl| nccl.local().replay(nccl.cuda))
+    }
+
+    fn forget(&mut self) -> Result<()> {
+        self.for_each(|nccl| {
+            nccl.local_mut().graph.take().map_or(Ok(()), |graph| nccl.cuda.destroy_graph(graph))
+        })
+    }
+
     fn close(&mut self) -> Result<()> {
         let (cuda, api, failed) = (self.cuda, self.api, self.failed);
         let mut remains = Vec::with_capacity(self.locals.len());
@@ -334,21 +372,4 @@ impl Backend for Nccl {
         }
         remains.into_iter().try_for_each(|rest| rest.free(cuda, api))
     }
-}
-
-/// Why NCCL `version` would not run a type and reduction with these GPUs. Said here, since its own refusal ends the
-/// communicator.
-fn refusal(dtype: Dtype, op: Option<RedOp>, capability: u32, version: u32, ranks: u32) -> Option<String> {
-    if !dtype.is_fp8() {
-        return None;
-    }
-    if version < 22_400 {
-        return Some(format!("{dtype} needs NCCL 2.24 or later, this is {}", config::version_text(version)));
-    }
-    if capability < 90 {
-        let (major, minor) = (capability / 10, capability % 10);
-        return Some(format!("{dtype} needs compute capability 9.0, this GPU has {major}.{minor}"));
-    }
-    let scales = matches!(op, Some(RedOp::Avg | RedOp::MulSum));
-    (ranks == 1 && scales).then(|| format!("NCCL refuses avg and mulsum of {dtype} with one rank"))
 }

@@ -2,7 +2,7 @@
 
 use super::Nccl;
 use super::ffi::{Address, Lane};
-use crate::collective::Ops;
+use crate::collective::{Native, Ops, composed_alltoall, composed_gather, composed_scatter};
 use crate::error::Result;
 use crate::vocab::Slot;
 
@@ -77,6 +77,41 @@ impl Ops for Nccl {
     fn copy(&mut self, from: Slot, to: Slot, count: u64) -> Result<()> {
         let (from, to) = (self.at(from, count)?, self.at(to, count)?);
         self.cuda.copy(from, to, count * self.element, &self.local().stream)
+    }
+
+    fn alltoall(&mut self, from: Slot, to: Slot, count: u64) -> Result<()> {
+        if self.native != Some(Native::Alltoall) {
+            return composed_alltoall(self, from, to, count);
+        }
+        let all = self.all(count);
+        let (from, to) = (self.at(from, all)?, self.at(to, all)?);
+        self.api.alltoall(from, to, count, self.lane())
+    }
+
+    fn gather(&mut self, from: Slot, to: Slot, count: u64, root: u32) -> Result<()> {
+        if self.native != Some(Native::Gather) {
+            return composed_gather(self, from, to, count, root);
+        }
+        if count == 0 {
+            return Ok(());
+        }
+        // Only the root's result is written.
+        let result = if self.rank() == root { self.all(count) } else { count };
+        let (from, to) = (self.at(from, count)?, self.at(to, result)?);
+        self.api.gather(from, to, count, root, self.lane())
+    }
+
+    fn scatter(&mut self, from: Slot, to: Slot, count: u64, root: u32) -> Result<()> {
+        if self.native != Some(Native::Scatter) {
+            return composed_scatter(self, from, to, count, root);
+        }
+        if count == 0 {
+            return Ok(());
+        }
+        // Only the root's input is read.
+        let input = if self.rank() == root { self.all(count) } else { count };
+        let (from, to) = (self.at(from, input)?, self.at(to, count)?);
+        self.api.scatter(from, to, count, root, self.lane())
     }
 
     fn group_start(&mut self) -> Result<()> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
+use super::refusal::refusal;
 use super::*;
 use crate::collective::Ops;
 use crate::error::Exit;
@@ -13,36 +14,40 @@ use crate::vocab::{Placement, Run, Side, Slot, What};
 
 /// Defined for a fake libcuda that runs the kernels.
 const KERNELS: &str = "KERNELS";
-const LONG: Duration = Duration::from_secs(20);
+pub(super) const LONG: Duration = Duration::from_secs(20);
 
 /// A pair of fake libraries, built with these definitions. Each pair has its own state, since it has its own files.
-struct Fakes {
+pub(super) struct Fakes {
     _folder: TempDir,
     cuda: PathBuf,
     nccl: PathBuf,
 }
 
 impl Fakes {
-    fn new(cuda: &[&str], nccl: &[&str]) -> Self {
+    pub(super) fn new(cuda: &[&str], nccl: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let cuda = build(folder.path(), "cuda", cuda);
         let nccl = build(folder.path(), "nccl", nccl);
         Self { _folder: folder, cuda, nccl }
     }
 
-    fn request(&self, locals: u32) -> Request {
+    pub(super) fn request(&self, locals: u32) -> Request {
         Request { locals, library: Some(self.nccl.clone()), ..Request::default() }
     }
 
-    fn open(&self, request: &Request) -> Result<Early> {
+    pub(super) fn open(&self, request: &Request) -> Result<Early> {
         Early::open_from(request, &[self.cuda.display().to_string()])
     }
 
     /// All ranks in this process, with buffers of 1 MiB and 4 marks.
-    fn connect(&self, ranks: u32) -> Result<Nccl> {
+    pub(super) fn connect(&self, ranks: u32) -> Result<Nccl> {
+        self.connect_with(ranks, &Options::default())
+    }
+
+    pub(super) fn connect_with(&self, ranks: u32, options: &Options) -> Result<Nccl> {
         let early = self.open(&self.request(ranks))?;
         let id = early.unique_id()?;
-        let mut nccl = Nccl::connect(early, &id, 0, ranks, &Options::default())?;
+        let mut nccl = Nccl::connect(early, &id, 0, ranks, options)?;
         nccl.allocate(1 << 20, 4)?;
         Ok(nccl)
     }
@@ -64,7 +69,7 @@ fn build(folder: &Path, name: &str, defines: &[&str]) -> PathBuf {
     library
 }
 
-fn failure<T>(result: Result<T>) -> (Exit, String) {
+pub(super) fn failure<T>(result: Result<T>) -> (Exit, String) {
     result.map_or_else(|error| (error.exit(), error.to_string()), |_| panic!("it did not fail"))
 }
 
@@ -72,10 +77,10 @@ fn slot(side: Side, offset: u64) -> Slot {
     Slot { side, offset }
 }
 
-const SEND: Slot = Slot { side: Side::Send, offset: 0 };
-const RECV: Slot = Slot { side: Side::Recv, offset: 0 };
+pub(super) const SEND: Slot = Slot { side: Side::Send, offset: 0 };
+pub(super) const RECV: Slot = Slot { side: Side::Recv, offset: 0 };
 
-fn setup(dtype: Dtype, op: Option<RedOp>, repetition: u64) -> Setup {
+pub(super) fn setup(dtype: Dtype, op: Option<RedOp>, repetition: u64) -> Setup {
     Setup { dtype, op, placement: Placement::OutOfPlace, repetition }
 }
 

@@ -48,13 +48,32 @@ pub struct Sim {
     selected: u32,
     shift: u64,
     depth: u32,
+    /// What was recorded; while `recording`, calls go there.
+    graph: Vec<Step>,
+    recording: bool,
+}
+
+/// A recorded call.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Post { rank: u32, op: Op },
+    Copy { rank: u32, from: Span, to: Span },
+    Run,
 }
 
 impl Sim {
     /// A simulation of `law` with the given faults.
     pub fn new(law: Law, inject: &[Inject]) -> Self {
         let memory_bytes = law.memory_bytes;
-        Self { engine: Engine::new(law, inject), memory_bytes, selected: 0, shift: 0, depth: 0 }
+        Self {
+            engine: Engine::new(law, inject),
+            memory_bytes,
+            selected: 0,
+            shift: 0,
+            depth: 0,
+            graph: Vec::new(),
+            recording: false,
+        }
     }
 
     fn span(&self, slot: Slot, count: u64) -> Span {
@@ -67,8 +86,22 @@ impl Sim {
     }
 
     fn post(&mut self, op: Op) -> Result<()> {
-        self.engine.post(self.selected, op);
-        if self.depth == 0 { self.engine.run() } else { Ok(()) }
+        self.step(Step::Post { rank: self.selected, op })?;
+        if self.depth == 0 { self.step(Step::Run) } else { Ok(()) }
+    }
+
+    /// Does a step, or records it.
+    fn step(&mut self, step: Step) -> Result<()> {
+        if self.recording {
+            self.graph.push(step);
+            return Ok(());
+        }
+        match step {
+            Step::Post { rank, op } => self.engine.post(rank, op),
+            Step::Copy { rank, from, to } => self.engine.copy(rank, from, to),
+            Step::Run => return self.engine.run(),
+        }
+        Ok(())
     }
 
     /// The selected rank's bytes of `run`.
@@ -127,8 +160,7 @@ impl Ops for Sim {
 
     fn copy(&mut self, from: Slot, to: Slot, count: u64) -> Result<()> {
         let (from, to) = (self.span(from, count), self.span(to, count));
-        self.engine.copy(self.selected, from, to);
-        Ok(())
+        self.step(Step::Copy { rank: self.selected, from, to })
     }
 
     fn group_start(&mut self) -> Result<()> {
@@ -138,7 +170,7 @@ impl Ops for Sim {
 
     fn group_end(&mut self) -> Result<()> {
         self.depth = self.depth.saturating_sub(1);
-        if self.depth == 0 { self.engine.run() } else { Ok(()) }
+        if self.depth == 0 { self.step(Step::Run) } else { Ok(()) }
     }
 }
 
@@ -259,6 +291,26 @@ impl Backend for Sim {
 
     fn wait(&mut self, _deadline: Duration) -> Result<()> {
         self.engine.wait();
+        Ok(())
+    }
+
+    fn capture(&mut self) -> Result<()> {
+        self.graph.clear();
+        self.recording = true;
+        Ok(())
+    }
+
+    fn captured(&mut self) -> Result<()> {
+        self.recording = false;
+        Ok(())
+    }
+
+    fn replay(&mut self) -> Result<()> {
+        (0..self.graph.len()).try_for_each(|index| self.step(self.graph[index]))
+    }
+
+    fn forget(&mut self) -> Result<()> {
+        self.graph.clear();
         Ok(())
     }
 

@@ -81,6 +81,13 @@ pub enum Cause {
         /// `SIGTERM`, `SIGINT`.
         name: String,
     },
+    /// Another rank's watchdog ends the job, because this one, rank 0's, did not answer it.
+    Overruled {
+        /// Whose.
+        by: u32,
+        /// Its code.
+        exit: Exit,
+    },
     /// Rank 0's watchdog is gone or silent, says this other rank.
     LostLead {
         /// Timeout where it is silent, Died where its connection broke.
@@ -162,6 +169,12 @@ pub fn judge(cause: &Cause, rows: &[Row]) -> Failure {
             cause: format!("ended by signal {name}, which rank {rank} received first"),
             culprits: Vec::new(),
         },
+        Cause::Overruled { by, exit } => {
+            let me = rows.iter().filter(|row| row.who.rank == 0);
+            let culprits = me.map(|row| (row, format!("was silent; {}", standing(row)))).collect();
+            let cause = format!("rank 0 was stopped or starved for seconds, and rank {by} ended the job");
+            Verdict { exit: *exit, cause, culprits }
+        }
         Cause::LostLead { exit, text } => {
             let lead = rows.iter().filter(|row| row.who.rank == 0 && row.link != Link::Answers);
             let culprits = lead.map(|row| (row, "its watchdog does not answer".to_owned())).collect();
@@ -235,9 +248,9 @@ fn hang(rank: u32, stand: Stand, rows: &[Row]) -> Verdict<'_> {
             format!("; all {} ranks that answer stand alike, so nobody is to blame by this", answering.len())
         }
         (0, true) => format!(
-            "; all {} ranks that answer stand alike, but the main thread of {} does something else",
+            "; all {} ranks that answer stand alike, but the main thread of {} stuck",
             answering.len(),
-            count(culprits.len())
+            are(culprits.len())
         ),
         (0, false) => format!("; {} behind {} others", are(behind.len()), answering.len() - behind.len()),
         (_, true) => format!("; {} silent", are(quiet)),
@@ -259,19 +272,15 @@ fn silent(rows: &[Row]) -> Vec<(&Row, String)> {
     rows.iter().filter_map(|row| words(row).map(|state| (row, state))).collect()
 }
 
-/// Ranks whose main thread is in another state than most ranks' main threads: at most half of all.
+/// Ranks whose main thread is stuck in the kernel, stopped or gone, if they are at most half of all. Running and
+/// sleeping tell nothing apart: a rank that waits in a library does either.
 fn odd<'a>(answering: &[&'a Row]) -> Vec<(&'a Row, String)> {
-    let with = |letter: char| answering.iter().filter(move |row| row.stand.thread == letter);
-    let Some(common) =
-        answering.iter().map(|row| row.stand.thread).max_by_key(|letter| with(*letter).count())
-    else {
-        return Vec::new();
-    };
-    if with(common).count() * 2 <= answering.len() {
+    let stuck = |row: &&&Row| matches!(row.stand.thread, 'D' | 'T' | 't' | 'Z' | 'X');
+    let different: Vec<_> = answering.iter().filter(stuck).collect();
+    if different.len() * 2 > answering.len() {
         return Vec::new();
     }
-    let different = answering.iter().filter(|row| row.stand.thread != common);
-    different.map(|row| (*row, format!("differs: {}", standing(row)))).collect()
+    different.into_iter().map(|row| (*row, format!("differs: {}", standing(row)))).collect()
 }
 
 fn broken(rows: &[Row]) -> Verdict<'_> {
@@ -284,17 +293,14 @@ fn broken(rows: &[Row]) -> Verdict<'_> {
 }
 
 fn reported<'a>(reports: &[Report], rows: &'a [Row]) -> Verdict<'a> {
-    let row = |rank: u32| rows.iter().find(|row| row.who.rank == rank);
-    let culprits: Vec<_> = reports
-        .iter()
-        .filter_map(|report| {
-            row(report.rank).map(|row| (row, format!("{}; in {}", report.text, place(&row.stand))))
-        })
-        .collect();
+    let named = |report: &Report| {
+        let row = rows.iter().find(|row| row.who.rank == report.rank)?;
+        Some((row, format!("{}; in {}", report.text, place(&row.stand))))
+    };
+    let culprits = reports.iter().filter_map(named).collect();
     let first = reports.first();
     let exit = first.map_or(Exit::Died, |report| report.exit);
-    let text = first.map_or_else(String::new, |report| report.text.clone());
-    let rank = first.map_or(0, |report| report.rank);
+    let (rank, text) = first.map_or((0, ""), |report| (report.rank, report.text.as_str()));
     let more = match reports.len() {
         0 | 1 => String::new(),
         n => format!("; {} reported errors within a second", count(n - 1) + " more"),

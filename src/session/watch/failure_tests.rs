@@ -69,8 +69,10 @@ fn when_all_stand_alike_nobody_is_blamed() {
 }
 
 #[test]
-fn alike_but_for_one_sleeping_thread() {
+fn alike_but_for_one_stuck_thread() {
     let mut rows: Vec<_> = (0..3).map(|rank| row(rank, 58)).collect();
+    rows[0].stand.thread = 'S';
+    assert!(deadline(&rows).culprits.is_empty(), "a sleeping thread may wait in a library");
     rows[2].stand.thread = 'D';
     let failure = deadline(&rows);
     assert_eq!(ranks(&failure), [2]);
@@ -88,6 +90,10 @@ fn deaths_errors_and_signals_have_their_codes() {
     let reports = vec![Report { rank: 2, exit: Exit::Library, text: "NCCL failure".to_owned() }];
     let failure = judge(&Cause::Reported(reports), &rows);
     assert_eq!((failure.exit, ranks(&failure)), (Exit::Library, vec![2]));
+
+    let failure = judge(&Cause::Overruled { by: 2, exit: Exit::Timeout }, &rows);
+    assert_eq!((failure.exit, ranks(&failure)), (Exit::Timeout, vec![0]));
+    assert!(failure.cause.ends_with("rank 2 ended the job"));
 
     let failure = judge(&Cause::Signal { rank: 0, name: "SIGTERM".to_owned() }, &rows);
     assert_eq!(failure.exit, Exit::Died);

@@ -27,6 +27,8 @@ const SIGNAL: Token = Token(1);
 const LEADER: Token = Token(2);
 /// Rank 0 has so long to end the job after it was told why; then the teller does.
 const ESCALATION: Duration = Duration::from_secs(5);
+/// Time for a launcher to forward a report.
+const FORWARDED: Duration = Duration::from_millis(300);
 /// Reporting and aborting together must not take longer.
 pub(super) const BACKSTOP: Duration = Duration::from_secs(15);
 /// A thread that wakes up later than this was stopped with its whole process.
@@ -221,6 +223,11 @@ impl Guard {
                         Role::Follow(_) => self.say(&Message::Device(device)),
                     }
                 }
+                // The main thread's own wait has ended at its deadline: whose fault that is, the table of all ranks says.
+                Command::Fail(Exit::Timeout, _) => {
+                    let stand = self.stand();
+                    self.raise(Cause::Deadline { rank: self.who.rank, stand }, &Message::Alarm(stand), now);
+                }
                 Command::Fail(exit, text) => {
                     let report = Report { rank: self.who.rank, exit, text: text.clone() };
                     let stand = self.stand();
@@ -331,6 +338,8 @@ impl Guard {
     fn report(&mut self, failure: &Failure) {
         backstop(failure.exit, &self.ended);
         (self.sink)(failure);
+        // A launcher that kills at once (Hydra) also drops what it has not forwarded yet: the report itself.
+        thread::sleep(FORWARDED);
         self.say(&Message::End { code: failure.exit.code() });
         (self.abort)(failure.exit);
     }

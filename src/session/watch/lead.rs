@@ -148,9 +148,11 @@ impl Lead {
             }
             Message::Signal(name) => self.raise(Cause::Signal { rank, name }, now),
             Message::Bye => self.rows[at].link = Link::Done,
-            Message::Hello { .. } | Message::Welcome { .. } | Message::Query | Message::End { .. } => {
-                return false;
+            Message::End { code } => {
+                self.rows[at].link = Link::Done;
+                self.raise(Cause::Overruled { by: rank, exit: Exit::from_code(code) }, now);
             }
+            Message::Hello { .. } | Message::Welcome { .. } | Message::Query => return false,
         }
         true
     }
@@ -167,11 +169,11 @@ impl Lead {
         }
     }
 
-    /// A reason to end. The first counts, except that a death explains deadlines and signals, and an error
-    /// explains deadlines.
+    /// A reason to end. The first counts, except that a death explains deadlines and signals, an error explains
+    /// deadlines, and another rank's end of the job explains everything that is seen after it.
     pub(super) fn raise(&mut self, cause: Cause, now: Instant) {
         let stronger = match (&mut self.pending, &cause) {
-            (None, _) => true,
+            (None, _) | (_, Cause::Overruled { .. }) => true,
             (Some(Pending { cause: Cause::Reported(all), .. }), Cause::Reported(new)) => {
                 all.extend(
                     new.iter()
@@ -192,7 +194,9 @@ impl Lead {
         }
         let (earliest, latest) = match &cause {
             _ if self.peers.is_empty() && self.listener.is_none() => (Duration::ZERO, Duration::ZERO),
-            Cause::Broken | Cause::LostLead { .. } => (Duration::ZERO, Duration::ZERO),
+            Cause::Broken | Cause::LostLead { .. } | Cause::Overruled { .. } => {
+                (Duration::ZERO, Duration::ZERO)
+            }
             Cause::Deadline { .. } => (GRACE, SILENCE),
             Cause::Reported(_) => (GRACE, GRACE),
             Cause::Signal { .. } => (AFTERMATH, AFTERMATH),

@@ -10,7 +10,8 @@ use cudarc::nccl::sys::ncclComm_t;
 
 use super::cuda::Address;
 use super::nccl::{Lane, Nccl, Reduction};
-use crate::error::Result;
+use crate::collective::Native;
+use crate::error::{Error, Result};
 
 /// The operations. Each address was asked for with the length that its count means, so what NCCL reads and writes
 /// lies in live device memory; communicator and stream are alive.
@@ -105,6 +106,69 @@ impl Nccl {
         // SAFETY: as said above this block; a peer that does not exist is refused.
         self.ok("ncclRecv", unsafe { (self.f.recv)(to, count, lane.dtype, peer.cast_signed(), comm, stream) })
     }
+}
+
+/// The calls that came with 2.28; an error of this program where the library lacks them.
+impl Nccl {
+    /// Whether the library has the call.
+    pub(in super::super) fn has(&self, call: Native) -> bool {
+        match call {
+            Native::Alltoall => self.f.alltoall.is_some(),
+            Native::Gather => self.f.gather.is_some(),
+            Native::Scatter => self.f.scatter.is_some(),
+        }
+    }
+
+    #[inline]
+    pub(in super::super) fn alltoall(
+        &self,
+        from: Address,
+        to: Address,
+        count: u64,
+        lane: Lane<'_>,
+    ) -> Result<()> {
+        let call = self.f.alltoall.ok_or_else(absent)?;
+        let (from, to, count, comm, stream) = raw(from, to, count, lane);
+        // SAFETY: as said above the operations.
+        self.ok("ncclAlltoAll", unsafe { call(from, to, count, lane.dtype, comm, stream) })
+    }
+
+    #[inline]
+    pub(in super::super) fn gather(
+        &self,
+        from: Address,
+        to: Address,
+        count: u64,
+        root: u32,
+        lane: Lane<'_>,
+    ) -> Result<()> {
+        let call = self.f.gather.ok_or_else(absent)?;
+        let (from, to, count, comm, stream) = raw(from, to, count, lane);
+        // SAFETY: as said above the operations; a root that does not exist is refused.
+        let code = unsafe { call(from, to, count, lane.dtype, root.cast_signed(), comm, stream) };
+        self.ok("ncclGather", code)
+    }
+
+    #[inline]
+    pub(in super::super) fn scatter(
+        &self,
+        from: Address,
+        to: Address,
+        count: u64,
+        root: u32,
+        lane: Lane<'_>,
+    ) -> Result<()> {
+        let call = self.f.scatter.ok_or_else(absent)?;
+        let (from, to, count, comm, stream) = raw(from, to, count, lane);
+        // SAFETY: as said above the operations; a root that does not exist is refused.
+        let code = unsafe { call(from, to, count, lane.dtype, root.cast_signed(), comm, stream) };
+        self.ok("ncclScatter", code)
+    }
+}
+
+#[cold]
+fn absent() -> Error {
+    Error::Setup("a call that this NCCL lacks was chosen; this is an error of critrank".to_owned())
 }
 
 /// The arguments as C has them.

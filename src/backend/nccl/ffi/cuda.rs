@@ -2,11 +2,11 @@
 
 #![expect(unsafe_code, reason = "the CUDA driver's C interface")]
 
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::{fmt, ptr};
 
 use cudarc::driver::sys::{
-    CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUmodule, CUstream, CUuuid,
+    CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUgraph, CUgraphExec, CUmodule, CUstream, CUuuid,
 };
 
 use super::load::{functions, open};
@@ -60,6 +60,12 @@ functions! {
         ) -> c_int;
     }
     optional {
+        capture_begin = cuStreamBeginCapture_v2(CUstream, c_int) -> c_int;
+        capture_end = cuStreamEndCapture(CUstream, *mut CUgraph) -> c_int;
+        graph_instantiate = cuGraphInstantiateWithFlags(*mut CUgraphExec, CUgraph, c_ulonglong) -> c_int;
+        graph_launch = cuGraphLaunch(CUgraphExec, CUstream) -> c_int;
+        graph_exec_destroy = cuGraphExecDestroy(CUgraphExec) -> c_int;
+        graph_destroy = cuGraphDestroy(CUgraph) -> c_int;
         device_uuid_2 = cuDeviceGetUuid_v2(*mut CUuuid, CUdevice) -> c_int;
     }
 }
@@ -72,7 +78,7 @@ pub(in super::super) struct Gpu(CUdevice);
 #[derive(Debug)]
 pub(in super::super) struct Context(CUcontext, CUdevice);
 
-/// A stream that does not wait for the default stream.
+/// A stream that does not wait for the default stream, or the default stream itself.
 #[derive(Debug)]
 pub(in super::super) struct Stream(pub(super) CUstream);
 
@@ -301,9 +307,17 @@ impl Cuda {
         Ok(Stream(stream))
     }
 
-    /// Destroys a stream.
+    /// The default stream of whatever context is current when it is used.
+    pub(in super::super) fn null_stream() -> Stream {
+        Stream(ptr::null_mut())
+    }
+
+    /// Destroys a stream; the null stream is nobody's to destroy.
     #[expect(clippy::needless_pass_by_value, reason = "the handle ends here")]
     pub(in super::super) fn destroy_stream(&self, stream: Stream) -> Result<()> {
+        if stream.0.is_null() {
+            return Ok(());
+        }
         // SAFETY: alive until here, and consumed.
         self.ok("cuStreamDestroy", unsafe { (self.f.stream_destroy)(stream.0) })
     }

@@ -5,12 +5,18 @@
 mod calls;
 mod cuda;
 mod environment;
+mod graph;
 mod kernels;
 mod load;
 mod module;
 mod nccl;
+mod profiler;
+mod register;
 
 pub(super) use cuda::{Address, Buffer, Context, Cuda, Event, Gpu, Stream};
 pub(super) use environment::set;
+pub(super) use graph::Graph;
 pub(super) use kernels::Kernels;
 pub(super) use nccl::{Comm, Lane, Nccl, Reduction};
+pub(super) use profiler::{Seen, is_loaded as is_profiler_loaded, offer as offer_profiler, seen_of, watch};
+pub(super) use register::Registered;

@@ -1,0 +1,143 @@
+//! Modes of the backend against the fakes: graphs, registration, policies, the null stream, native collectives.
+
+use super::tests::{Fakes, LONG, RECV, SEND, failure, setup};
+use super::*;
+use crate::error::Exit;
+
+#[test]
+fn graphs_are_captured_launched_and_destroyed() {
+    let fakes = Fakes::new(&["DEVICES=2"], &[]);
+    let mut nccl = fakes.connect(2).unwrap();
+    nccl.prepare(&setup(Dtype::Float, None, 0)).unwrap();
+    for _ in 0..2 {
+        nccl.capture().unwrap();
+        assert_eq!(failure(nccl.poll(LONG)).0, Exit::Cuda, "a stream that is captured cannot be asked");
+        nccl.group_start().unwrap();
+        for local in 0..2 {
+            nccl.select(local).unwrap();
+            nccl.all_gather(SEND, RECV, 100).unwrap();
+        }
+        nccl.group_end().unwrap();
+        nccl.captured().unwrap();
+        nccl.replay().unwrap();
+        nccl.replay().unwrap();
+        nccl.wait(LONG).unwrap();
+        nccl.forget().unwrap();
+        assert_eq!(failure(nccl.replay()).0, Exit::Setup, "nothing is left to launch");
+    }
+    nccl.close().unwrap();
+}
+
+#[test]
+fn a_driver_without_graphs_is_named() {
+    let fakes = Fakes::new(&["NO_GRAPHS"], &[]);
+    let mut nccl = fakes.connect(1).unwrap();
+    let (exit, text) = failure(nccl.capture());
+    assert_eq!(exit, Exit::Unsupported);
+    assert!(text.contains("11.4"), "{text}");
+    nccl.close().unwrap();
+}
+
+fn texts(nccl: &mut Nccl) -> String {
+    nccl.remarks().into_iter().map(|remark| remark.text).collect::<Vec<_>>().join("; ")
+}
+
+#[test]
+fn buffers_are_registered_as_far_as_the_library_can() {
+    for (register, nccl, words) in [
+        (Register::Local, &["VERSION=22803"][..], "local registration, handle obtained"),
+        (Register::Window, &["VERSION=22803"], "window of both buffers: handle obtained"),
+        (Register::Window, &["VERSION=22803", "NULL_HANDLE"], "null handle: not symmetric"),
+        (
+            Register::Window,
+            &["VERSION=22602"],
+            "-R 1 takes its place; both buffers: local registration, handle",
+        ),
+        (Register::Local, &["VERSION=21806"], "it is ignored"),
+        (Register::No, &["VERSION=22803"], ""),
+    ] {
+        let fakes = Fakes::new(&["DEVICES=2"], nccl);
+        let options = Options { register, ..Options::default() };
+        let mut nccl = fakes.connect_with(2, &options).unwrap();
+        let said = texts(&mut nccl);
+        assert!(said.ends_with(words) || said.contains(words), "{said}");
+        assert!(nccl.remarks().is_empty(), "a remark is given once");
+        // The fake refuses to destroy a communicator whose buffers are still registered.
+        nccl.close().unwrap();
+    }
+}
+
+#[test]
+fn all_work_can_go_to_the_null_stream() {
+    let fakes = Fakes::new(&["DEVICES=2"], &["NULL_STREAM"]);
+    let options = Options { null_stream: true, ..Options::default() };
+    let mut nccl = fakes.connect_with(2, &options).unwrap();
+    nccl.prepare(&setup(Dtype::Float, None, 0)).unwrap();
+    for selected in 0..2 {
+        nccl.group_start().unwrap();
+        for local in 0..2 {
+            nccl.select(local).unwrap();
+            nccl.mark(0).unwrap();
+            nccl.all_gather(SEND, RECV, 100).unwrap();
+        }
+        nccl.group_end().unwrap();
+        nccl.select(selected).unwrap();
+        nccl.wait(LONG).unwrap();
+        // The fake refuses an event whose context is not the current one.
+        nccl.mark(1).unwrap();
+        assert!(nccl.between_us(0, 1).unwrap() >= 0.0);
+    }
+    nccl.close().unwrap();
+}
+
+#[test]
+fn memory_use_is_told_by_its_parts() {
+    let fakes = Fakes::new(&["DEVICES=2"], &["OLD", "VERSION=21806"]);
+    let options = Options { memory: true, ..Options::default() };
+    let mut nccl = fakes.connect_with(2, &options).unwrap();
+    // The fake has one pool for both GPUs: four buffers of 1 MiB.
+    let usage = nccl.usage().unwrap();
+    assert_eq!((usage.init_bytes, usage.user_bytes, usage.collective_bytes), (0, 4 << 20, 0));
+    nccl.close().unwrap();
+    let mut nccl = Fakes::new(&[], &[]).connect(1).unwrap();
+    assert_eq!(nccl.usage().unwrap(), Usage::default(), "nobody asked");
+    nccl.close().unwrap();
+}
+
+#[test]
+fn native_calls_are_chosen_where_the_library_has_them() {
+    use crate::cli::Native as Choice;
+    let calls = [Native::Alltoall, Native::Gather, Native::Scatter];
+    for (call, name) in calls.into_iter().zip(["ncclAlltoAll", "ncclGather", "ncclScatter"]) {
+        for (choice, absent, said) in [
+            (Choice::Auto, false, "native"),
+            (Choice::Auto, true, "composed"),
+            (Choice::Always, false, "native"),
+            (Choice::Never, false, "composed"),
+        ] {
+            let fakes = Fakes::new(&["DEVICES=2"], if absent { &["NO_NATIVE"] } else { &[] });
+            let options = Options { native: (Some(call), choice), ..Options::default() };
+            let mut nccl = fakes.connect_with(2, &options).unwrap();
+            let text = texts(&mut nccl);
+            assert!(text.starts_with(said) && (said == "composed" || text.ends_with(name)), "{text}");
+            nccl.prepare(&setup(Dtype::Half, None, 0)).unwrap();
+            nccl.group_start().unwrap();
+            for local in 0..2 {
+                nccl.select(local).unwrap();
+                match call {
+                    Native::Alltoall => nccl.alltoall(SEND, RECV, 64).unwrap(),
+                    Native::Gather => nccl.gather(SEND, RECV, 64, 1).unwrap(),
+                    Native::Scatter => nccl.scatter(SEND, RECV, 64, 1).unwrap(),
+                }
+            }
+            nccl.group_end().unwrap();
+            nccl.wait(LONG).unwrap();
+            nccl.close().unwrap();
+        }
+        let fakes = Fakes::new(&["DEVICES=2"], &["NO_NATIVE", "VERSION=22704"]);
+        let options = Options { native: (Some(call), Choice::Always), ..Options::default() };
+        let (exit, text) = failure(fakes.connect_with(2, &options));
+        assert_eq!(exit, Exit::Unsupported);
+        assert!(text.contains(name) && text.contains("2.28") && text.contains("2.27.4"), "{text}");
+    }
+}

@@ -1,0 +1,207 @@
+//! One worker's run: from the agreement with all others to the exit code that all come to.
+
+use std::time::Duration;
+
+use super::limits::{self, Bounds};
+use super::reporter::Reporter;
+use super::seat::{Group, Seat};
+use super::sweep::{self, Range};
+use super::{Job, agreement, setup};
+use crate::backend::{Backend, Kind, Memory, Usage};
+use crate::error::{Error, Exit, Result};
+use crate::measure::{Bench, Settings, Target};
+use crate::plan;
+use crate::report::{MemoryUse, Preamble, say};
+use crate::session::Control;
+use crate::session::stall::Stall;
+use crate::session::watch::{Phase, Progress};
+use crate::vocab::{Dtype, Point};
+use agreement::together;
+
+/// Steps of the timeline behind the start.
+const AFTER_START: [&str; 2] = ["sweep", "close communicator"];
+
+impl Job<'_> {
+    /// Measures this worker's ranks. Every worker takes the same steps; an error is this worker's own, unless all
+    /// have agreed on it.
+    pub(super) fn measure(&self, seat: &Seat<'_>, gpu: Option<Result<setup::Gpu>>) -> Result<Exit> {
+        let (cli, control, host) = (self.cli, seat.control, self.who.host.as_str());
+        // The watchdog looks at one thread of each process; the others wait for it, and it for them.
+        let progress = if seat.thread.0 == 0 { self.progress.clone() } else { Progress::default() };
+        let early = setup::backend(cli, seat, gpu, host)?;
+        let locals = early.locals();
+        let group = Group::of(seat, self.environment.split);
+        let series = self.plan(control, group.ranks(locals))?;
+        agreement::agree(control, &setup::card(host, &early.library(), &self.environment))?;
+        let preamble = setup::preamble(cli, seat, &group, &early, &self.who)?;
+        let mut reporter = self.open(control, &preamble)?;
+        let sharing = control.vote(setup::sharing(&preamble.sites))?;
+        if seat.thread.0 == 0 {
+            self.watch.describe(&setup::device_words(&early));
+        }
+
+        progress.enter(Phase::Init, self.deadlines.init);
+        let first_rank = control.rank() * locals;
+        let stall = Stall::of(&cli.inject, first_rank..first_rank + locals);
+        if let Some(stall) = stall {
+            stall.here(Point::Init);
+        }
+        // Who has come so far waits inside the library; who has not is behind.
+        progress.step(1);
+        let traits = self.collective.traits();
+        let mut backend =
+            self.timed(seat, "unique id, communicator", || early.connect(cli, seat, &group, traits))?;
+        self.refuse_by_name(control, &*backend, &series)?;
+        let bounds = self.bounds(control, &mut *backend, sharing)?;
+        if let Some(reporter) = &mut reporter {
+            reporter.begin(&series, &bounds, cli);
+        }
+        progress.enter(Phase::Allocate, self.deadlines.init);
+        let settings = Settings::new(cli, bounds.max_bytes);
+        let room = bounds.max_bytes + 8 * cli.unalign;
+        let allocated = self.timed(seat, "buffers", || backend.allocate(room, settings.marks()));
+        together(control, host, allocated)?;
+        if let Some(reporter) = &reporter {
+            reporter.remarks(&backend.remarks());
+        }
+
+        let range = Range { min_bytes: bounds.min_bytes, max_bytes: bounds.max_bytes };
+        let mut bench = Bench::new(&mut *backend, control, &progress, &*self.collective, settings);
+        (bench.stall, bench.first_rank) = (stall, first_rank);
+        if cli.cold_start {
+            self.cold_start(seat, &mut bench, &series, range, reporter.as_ref())?;
+        }
+        self.timed(seat, AFTER_START[0], || sweep::sweep(&mut bench, cli, &series, range, &mut reporter))?;
+        let spent = bench.spent;
+        progress.enter(Phase::Close, self.deadlines.later(Duration::ZERO));
+        let usage = if cli.memory == 1 { Some(most(control, backend.usage()?)?) } else { None };
+        self.timed(seat, AFTER_START[1], || backend.close())?;
+        if let Some(reporter) = reporter.as_ref().filter(|_| cli.cold_start) {
+            let mut steps = self.timeline().steps_us();
+            steps.retain(|(name, _)| AFTER_START.contains(name));
+            let parts = [
+                ("fill", spent.fill),
+                ("warm-up", spent.warm_up),
+                ("timed", spent.timed),
+                ("check", spent.check),
+            ];
+            steps.extend(parts.map(|(name, part)| (name, part.as_secs_f64() * 1e6)));
+            reporter.spent(&steps);
+        }
+        let exit = match reporter {
+            Some(reporter) => reporter.finish(self.environment.min_busbw_gbps, usage, String::new())?,
+            None => Exit::Success,
+        };
+        // The first worker knows the figures; all leave with its code.
+        Ok(Exit::from_code(control.vote(u64::from(exit.code()))? as u8))
+    }
+
+    /// A step of the timeline; a process's first thread stands for it.
+    fn timed<T>(&self, seat: &Seat<'_>, name: &'static str, act: impl FnOnce() -> T) -> T {
+        if seat.thread.0 == 0 { self.timeline().step(name, act) } else { act() }
+    }
+
+    /// The longest of all ranks for every step and first call; a size per class of algorithm (latency, middle,
+    /// large).
+    fn cold_start(
+        &self,
+        seat: &Seat<'_>,
+        bench: &mut Bench<'_>,
+        series: &[plan::Series],
+        range: Range,
+        reporter: Option<&Reporter>,
+    ) -> Result<()> {
+        const CALLS: usize = 10;
+        let longest = |us: f64| seat.control.vote((us * 1e3) as u64).map(|ns| ns as f64 / 1e3);
+        let mut steps = Vec::new();
+        for (name, us) in self.timeline().steps_us() {
+            steps.push((name.to_owned(), longest(us)?));
+        }
+        let Some(series) = series.first() else { return Ok(()) };
+        let op = series.op.filter(|_| self.collective.traits().reduces);
+        let mut calls = Vec::new();
+        for bytes in [8, 64 << 10, 4 << 20].into_iter().filter(|bytes| *bytes <= range.max_bytes) {
+            let target =
+                Target { bytes, dtype: series.dtype, op, root: series.root.unwrap_or(0), warmed: false };
+            let mine = bench.cold_calls(&target, CALLS)?;
+            calls.push((bytes, mine.into_iter().map(longest).collect::<Result<Vec<f64>>>()?));
+        }
+        if let Some(reporter) = reporter {
+            reporter.cold_start(steps, calls);
+        }
+        Ok(())
+    }
+
+    /// What will be measured; what cannot be is refused by all alike, and said once.
+    fn plan(&self, control: &dyn Control, ranks: u32) -> Result<Vec<plan::Series>> {
+        let (cli, collective) = (self.cli, &*self.collective);
+        // Groups may differ in size: the first that refuses speaks for all, and roots are those that all have.
+        let refused = collective.refuses(ranks).map(Error::Unsupported);
+        let refused = refused
+            .or_else(|| collective.refuses_sizes(cli.min_bytes, cli.max_bytes, ranks).map(Error::Usage))
+            .map_or(Ok(()), Err);
+        together(control, &self.who.host, refused)?;
+        let ranks = u64::MAX - control.vote(u64::MAX - u64::from(ranks))?;
+        plan::series(cli, collective.traits(), ranks as u32).map_err(|error| {
+            if control.rank() == 0 {
+                say::error(&error.to_string());
+            }
+            Error::Agreed(error.exit())
+        })
+    }
+
+    /// Refuses a type or reduction that was asked for by name and cannot be run here.
+    fn refuse_by_name(
+        &self,
+        control: &dyn Control,
+        backend: &dyn Backend,
+        series: &[plan::Series],
+    ) -> Result<()> {
+        let reduces = self.collective.traits().reduces;
+        let refused = series
+            .iter()
+            .filter(|series| !series.from_all)
+            .find_map(|series| backend.refuses(series.dtype, series.op.filter(|_| reduces)));
+        let refused = refused.map_or(Ok(()), |text| match backend.kind() {
+            Kind::Mpi => Err(Error::Usage(text)),
+            Kind::Nccl | Kind::Sim => Err(Error::Unsupported(text)),
+        });
+        together(control, &self.who.host, refused)
+    }
+
+    /// Opens the first worker's outputs and prints what is known; an output that cannot be opened ends the run.
+    fn open(&self, control: &dyn Control, preamble: &Preamble) -> Result<Option<Reporter>> {
+        let opened = if control.rank() == 0 {
+            Reporter::open(self.cli, preamble, &*self.collective, &self.environment, &self.sink).map(Some)
+        } else {
+            Ok(None)
+        };
+        together(control, &self.who.host, opened)
+    }
+
+    /// The sweep's bounds, cut alike everywhere to what the device with the least memory holds.
+    fn bounds(&self, control: &dyn Control, backend: &mut dyn Backend, sharing: u64) -> Result<Bounds> {
+        let (cli, host) = (self.cli, self.who.host.as_str());
+        let memory = together(control, host, backend.memory())?;
+        let least = |value: u64| control.vote(u64::MAX - value).map(|voted| u64::MAX - voted);
+        let memory = Memory {
+            free_bytes: least(memory.free_bytes / sharing)?,
+            total_bytes: control.vote(memory.total_bytes)?,
+        };
+        let (capacity, formula) = limits::capacity(backend.kind(), memory, 8 * cli.unalign);
+        let bounds = limits::bounds(cli.min_bytes, cli.max_bytes, capacity, formula, cli.strict_size);
+        let bounds = together(control, host, bounds)?;
+        let dtypes = cli.dtype.choose(&Dtype::ALL);
+        together(control, host, limits::countable(bounds.max_bytes, &dtypes, backend.largest_count()))?;
+        Ok(bounds)
+    }
+}
+
+/// Of each part, the most that any rank took.
+fn most(control: &dyn Control, usage: Usage) -> Result<MemoryUse> {
+    Ok(MemoryUse {
+        init_bytes: control.vote(usage.init_bytes)?,
+        user_bytes: control.vote(usage.user_bytes)?,
+        collective_bytes: control.vote(usage.collective_bytes)?,
+    })
+}

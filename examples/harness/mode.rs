@@ -53,6 +53,8 @@ impl Mode {
             checks: 0,
             blocking: self.blocking(),
             per_iteration: self.intervals,
+            graph: 0,
+            explain: false,
             unalign: 0,
             // No room to rotate: the bare loop uses one place as well.
             max_bytes: bytes,

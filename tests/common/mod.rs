@@ -4,7 +4,6 @@
     unreachable_pub,
     clippy::needless_pass_by_value,
     clippy::single_match_else,
-    unreachable_pub,
     clippy::unwrap_used,
     clippy::panic,
     clippy::expect_used,

@@ -1,5 +1,14 @@
 //! Launches the real binaries: alone, or over the MPI that `CRITRANK_MPI` names.
-#![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::needless_pass_by_value,
+    clippy::single_match_else,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::expect_used,
+    missing_docs
+)]
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};

@@ -11,6 +11,8 @@
 # PAIRS        pairs (5; mpi: launches, 20)         RANKS        ranks (2)
 # MAX          largest size (1G; mpi: 1M)           CHECKS       -c of both (1)
 # MPIRUN       the launcher (mpirun)                PEER_NAME    of the peer of nccl (peer)
+# BIND         Open MPI's words for binding (--bind-to none); '--map-by slot:PE=8 --bind-to core' keeps a launch's
+#              processes where they are, without which small sizes differ by 40 % from launch to launch
 # ARGS         further arguments of both, as words
 #
 # Ours and the peer's launches alternate as ABBA. Nothing is repeated or left out: every launch's wall time and exit
@@ -34,7 +36,8 @@ die() {
 start_line() {
   line=("$1" -np "$RANKS")
   if "$1" --version 2>&1 | grep -qiE 'open.?mpi|openrte|prte'; then
-    line+=(--bind-to none)
+    # shellcheck disable=SC2206 # words
+    line+=(${BIND:---bind-to none})
     [ "$RANKS" -le "$(nproc)" ] || line+=(--oversubscribe)
     [ "$(id -u)" != 0 ] || line+=(--allow-run-as-root)
   fi

@@ -7,11 +7,12 @@ mod timed;
 use std::time::{Duration, Instant};
 
 pub use check::{Checked, Mismatch};
+use settings::Rotation;
 pub use settings::{Blocking, Deadlines, Settings};
 
 use crate::aggregate::RankSample;
 use crate::backend::{Backend, Setup};
-use crate::collective::{Case, Collective, Ops};
+use crate::collective::{Case, Collective};
 use crate::error::Result;
 use crate::session::Control;
 use crate::session::stall::Stall;
@@ -67,6 +68,9 @@ pub struct Bench<'a> {
     /// Where the sweep's time has gone so far.
     pub spent: Spent,
     stamps: Stamps,
+    /// Of the current cases, so that the timed loop need not ask.
+    rotations: Vec<Rotation>,
+    rounds: u32,
     repetition: u64,
     last_op_us: f64,
 }
@@ -89,6 +93,8 @@ impl<'a> Bench<'a> {
             settings,
             stall: None,
             spent: Spent::default(),
+            rotations: Vec::new(),
+            rounds: 1,
             first_rank: 0,
             stamps,
             repetition: 0,
@@ -150,6 +156,9 @@ impl<'a> Bench<'a> {
                 exchange: self.collective.exchange(&layout, target.dtype, me),
             });
         }
+        let settings = self.settings;
+        self.rotations = cases.iter().map(|case| settings.rotation(case)).collect();
+        self.rounds = self.collective.rounds(self.backend.ranks());
         Ok(cases)
     }
 
@@ -198,23 +207,24 @@ impl<'a> Bench<'a> {
 
     /// One operation of every local rank, at its place in the rotation of buffers.
     fn operation(&mut self, cases: &[Case], index: u64) -> Result<()> {
-        if let [case] = cases {
-            self.backend.shift(self.settings.shift(case, index));
-            for round in 0..self.collective.rounds(case.me.ranks) {
-                let ops: &mut dyn Ops = self.backend;
-                self.collective.launch(case, round, ops)?;
-            }
-            return Ok(());
+        if let ([case], [rotation], 1) = (cases, self.rotations.as_slice(), self.rounds) {
+            self.backend.shift(rotation.shift(index));
+            return self.collective.launch(case, 0, self.backend);
         }
-        for round in 0..self.collective.rounds(cases[0].me.ranks) {
-            self.backend.group_start()?;
-            for (local, case) in (0..).zip(cases) {
-                self.backend.select(local)?;
-                self.backend.shift(self.settings.shift(case, index));
-                let ops: &mut dyn Ops = self.backend;
-                self.collective.launch(case, round, ops)?;
+        for round in 0..self.rounds {
+            if cases.len() > 1 {
+                self.backend.group_start()?;
             }
-            self.backend.group_end()?;
+            for (local, case) in (0..).zip(cases) {
+                if cases.len() > 1 {
+                    self.backend.select(local)?;
+                }
+                self.backend.shift(self.rotations[local as usize].shift(index));
+                self.collective.launch(case, round, self.backend)?;
+            }
+            if cases.len() > 1 {
+                self.backend.group_end()?;
+            }
         }
         Ok(())
     }

@@ -61,6 +61,24 @@ impl Deadlines {
     }
 }
 
+/// Buffers lie each behind the last while there is room, so that caches do not hold them and a message that arrives
+/// late hits another buffer. Source: nccl-tests, `startColl`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rotation {
+    base: u64,
+    total: u64,
+    places: u64,
+}
+
+impl Rotation {
+    /// Bytes before the buffers of operation `index`.
+    #[inline]
+    pub(super) fn shift(self, index: u64) -> u64 {
+        // No division where there is one place: it costs as much as a virtual call.
+        if self.places == 1 { self.base } else { self.base + self.total * (index % self.places) }
+    }
+}
+
 /// Everything that the loop depends on; equal on every rank.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
@@ -119,12 +137,16 @@ impl Settings {
         self.unalign * case.dtype.bytes()
     }
 
-    /// Where operation `index` has its buffers, in bytes: each behind the last while there is room, so that caches
-    /// do not hold them and a message that arrives late hits another buffer. Source: nccl-tests, `startColl`.
-    pub(super) fn shift(&self, case: &Case, index: u64) -> u64 {
+    /// Where a case's buffers rotate.
+    pub(super) fn rotation(&self, case: &Case) -> Rotation {
         let total = case.layout.span() * case.dtype.bytes();
         let places = self.max_bytes.checked_div(total).unwrap_or(1).max(1);
-        self.base(case) + total * (index % places)
+        Rotation { base: self.base(case), total, places }
+    }
+
+    /// Where operation `index` has its buffers, in bytes.
+    pub(super) fn shift(&self, case: &Case, index: u64) -> u64 {
+        self.rotation(case).shift(index)
     }
 
     /// Operations between the two readings of the clock.

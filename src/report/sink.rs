@@ -148,6 +148,8 @@ impl Pens {
             self.json(Ok(String::new()), State::Failed { errors: &errors, end_time });
         }
         self.say(Level::Error, text);
+        // The main thread may still run for a moment: what has ended in the files stays ended, and the table with it.
+        (self.record, self.json, self.preamble) = (None, None, None);
     }
 }
 

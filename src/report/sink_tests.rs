@@ -232,3 +232,24 @@ fn the_watchdog_writes_everything_where_it_can() {
     assert_eq!(bench.json()["errors"][0], "rank 1 is silent");
     assert_eq!(bench.record().events.last(), Some(&failed()));
 }
+
+#[test]
+fn nothing_follows_a_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let record = folder.path().join("r.jsonl");
+    let sink = Sink::open(&Paths { json: None, record: Some(record.clone()) }).unwrap();
+    sink.start(&fixture::preamble());
+    let event = Event::Failed {
+        exit_code: 8,
+        phase: "timed".to_owned(),
+        size_bytes: 8,
+        iteration: 1,
+        cause: "ended by signal".to_owned(),
+        culprits: Vec::new(),
+        end_time: "2026-11-30 12:02:46".to_owned(),
+    };
+    assert!(sink.emergency("ended by signal", &event));
+    sink.note(Level::Info, "too late");
+    let text = std::fs::read_to_string(record).unwrap();
+    assert!(text.lines().last().unwrap().contains("\"event\":\"failed\""), "{text}");
+}

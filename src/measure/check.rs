@@ -6,7 +6,7 @@ use super::{Bench, Target};
 use crate::collective::Case;
 use crate::error::Result;
 use crate::session::watch::Phase;
-use crate::verify::{Pattern, Sight, Tally, diagnose};
+use crate::verify::{Sight, Tally, diagnose};
 use crate::vocab::Placement;
 
 /// Wrong elements that are looked at to name the fault.
@@ -110,7 +110,7 @@ impl Bench<'_> {
         self.repetition += 1;
         self.prepare(target, placement)?;
         let pattern = self.pattern(target);
-        self.fill_at(cases, &pattern, index)?;
+        self.fill(cases, &pattern, index)?;
         self.call_once(cases, index)?;
         tallies.clear();
         for (local, case) in (0..).zip(cases) {
@@ -134,16 +134,6 @@ impl Bench<'_> {
         self.backend.replay()?;
         self.backend.wait(deadline)?;
         self.backend.forget()
-    }
-
-    fn fill_at(&mut self, cases: &[Case], pattern: &Pattern, index: u64) -> Result<()> {
-        for (local, case) in (0..).zip(cases) {
-            self.backend.select(local)?;
-            self.backend.shift(self.settings.shift(case, index));
-            self.backend.fill(&self.collective.after(case), pattern, true)?;
-            self.backend.fill(&self.collective.before(case), pattern, false)?;
-        }
-        Ok(())
     }
 
     /// One call follows one legal pattern on all ranks, so only the sum over ranks says how many are wrong.

@@ -109,7 +109,7 @@ impl<'a> Bench<'a> {
         self.prepare(target, placement)?;
         let begin = Instant::now();
         if self.settings.checks > 0 {
-            self.fill(&cases, &self.pattern(target))?;
+            self.fill(&cases, &self.pattern(target), 0)?;
         }
         let filled = Instant::now();
         self.warm_up(&cases, target.warmed)?;
@@ -178,10 +178,10 @@ impl<'a> Bench<'a> {
     }
 
     /// Results hold the complement of what they must become, inputs what they must hold.
-    fn fill(&mut self, cases: &[Case], pattern: &Pattern) -> Result<()> {
+    fn fill(&mut self, cases: &[Case], pattern: &Pattern, index: u64) -> Result<()> {
         for (local, case) in (0..).zip(cases) {
             self.backend.select(local)?;
-            self.backend.shift(self.settings.base(case));
+            self.backend.shift(self.settings.shift(case, index));
             self.backend.fill(&self.collective.after(case), pattern, true)?;
             self.backend.fill(&self.collective.before(case), pattern, false)?;
         }

@@ -3,6 +3,7 @@
 #
 #   ci/bench.sh harness       what the loop adds to a bare MPI loop, under both MPIs (builds examples/harness)
 #   ci/bench.sh nccl          our binaries, and nccl-tests' of the same names in PEER_DIR, in turn; needs GPUs
+#   ci/bench.sh verify        how fast buffers are filled and checked, against a copy within the GPU
 #   ci/bench.sh mpi           --backend mpi, and osu_allreduce and IMB-MPI1 where PEER_DIR has them, in turn
 #   ci/bench.sh analyse DIR   the figures of a folder that nccl or mpi left
 #
@@ -139,6 +140,7 @@ analyse() {
 
 case ${1:-} in
   harness) harness "${@:2}" ;;
+  verify) "$BIN_DIR/examples/verify_rate" "${@:2}" || failed=1 ;;
   nccl)
     COLLECTIVES=${COLLECTIVES:-all_reduce all_gather reduce_scatter broadcast reduce sendrecv alltoall alltoallv gather scatter hypercube}
     PAIRS=${PAIRS:-5} MAX=${MAX:-1G} CHECKS=${CHECKS:-1} iterations=20

@@ -11,12 +11,14 @@ use critrank::verify::{Arithmetic, Pattern, RunSpec, Spec, Tally, check, collect
 use critrank::vocab::{Dtype, RedOp, Run, Side, Slot, What};
 use libloading::{Library, Symbol};
 
-type Fill = unsafe extern "C" fn(*mut c_void, *const Spec, *const RunSpec, i32, u64);
-type Check = unsafe extern "C" fn(*const c_void, *const Spec, *const RunSpec, *mut u64, u64);
+type Fill = unsafe extern "C" fn(*mut c_void, *const Spec, *const RunSpec, i32, i32, u64);
+type Check = unsafe extern "C" fn(*const c_void, *const Spec, *const RunSpec, *mut u64, i32, u64);
 type Collect =
     unsafe extern "C" fn(*const c_void, *const Spec, *const RunSpec, *mut u64, *mut u64, u32, u32, u64);
 
 const THREADS: u64 = 3;
+/// `WHOLE`: all of a run, its parts by the kernels that are made for them.
+const WHOLE: i32 = 3;
 
 struct Kernels {
     library: Library,
@@ -54,7 +56,9 @@ impl Kernels {
         // SAFETY: a function of this type in the source.
         let fill: Symbol<Fill> = unsafe { self.library.get(b"critrank_fill") }.unwrap();
         // SAFETY: the buffer holds the run, and starts at an element.
-        unsafe { fill(buffer.as_mut_ptr().cast(), spec, &RunSpec::from(run), i32::from(inverted), THREADS) }
+        unsafe {
+            fill(buffer.as_mut_ptr().cast(), spec, &RunSpec::from(run), i32::from(inverted), WHOLE, THREADS)
+        }
     }
 
     fn check(&self, buffer: &[u8], spec: &Spec, run: &Run) -> Tally {
@@ -62,7 +66,9 @@ impl Kernels {
         // SAFETY: a function of this type in the source.
         let check: Symbol<Check> = unsafe { self.library.get(b"critrank_check") }.unwrap();
         // SAFETY: the buffer holds the run, and starts at an element; the tally has six numbers.
-        unsafe { check(buffer.as_ptr().cast(), spec, &RunSpec::from(run), found.as_mut_ptr(), THREADS) }
+        unsafe {
+            check(buffer.as_ptr().cast(), spec, &RunSpec::from(run), found.as_mut_ptr(), WHOLE, THREADS)
+        }
         let [wrong_a, first_a, last_a, wrong_b, first_b, last_b] = found;
         Tally { wrong_a, wrong_b, first_a, last_a, first_b, last_b }
     }
@@ -151,7 +157,7 @@ fn same_bits() {
             for arithmetic in arithmetics {
                 case += 1;
                 let pattern = Pattern { dtype, op, ranks, repetition: case % 7, arithmetic };
-                for (step, count) in [0, 1, 17, 203].into_iter().enumerate() {
+                for (step, count) in [0, 1, 17, 203, 1500].into_iter().enumerate() {
                     let first = [0, 5, 1_000_003, (1 << 40) + 1][(case as usize + step) % 4];
                     let rank = (case as u32 * 31 + step as u32) % ranks;
                     let block = 1 + (case + step as u64) % 40;

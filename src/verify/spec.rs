@@ -113,13 +113,20 @@ pub struct RunSpec {
     pub reserved: u32,
 }
 
+impl RunSpec {
+    /// `what` of a rank's input.
+    pub const INPUT: u32 = 0;
+    /// `what` of a copying operation's data.
+    pub const COPIED: u32 = 2;
+}
+
 impl From<&Run> for RunSpec {
     fn from(run: &Run) -> Self {
         let (what, rank, rank_step, block, first, first_step) = match run.what {
-            What::Input { rank, first } => (0, rank, 0, u64::MAX, first, 0),
+            What::Input { rank, first } => (Self::INPUT, rank, 0, u64::MAX, first, 0),
             What::Reduced { first } => (1, 0, 0, u64::MAX, first, 0),
             What::Copied { block, source, source_step, first, first_step } => {
-                (2, source, source_step, block.max(1), first, first_step)
+                (Self::COPIED, source, source_step, block.max(1), first, first_step)
             }
         };
         Self {

@@ -37,10 +37,22 @@ struct Pair { u64 a, b; };
 struct Division { u64 quotient, remainder; };
 struct Place { u32 phase, q; };
 
+// What an element is computed in: 32 bits where it fits, since a GPU has no wider registers.
+template <u32 WIDTH> struct Lane { typedef u32 type; };
+template <> struct Lane<64> { typedef u64 type; };
+#define LANE typename Lane<WIDTH>::type
+template <class T> struct Both { T a, b; };
+
+// The constants, the same again where each thread may read another entry of their tables, and the powers of the
+// generator of POWER where somebody has made a table of them.
+struct Form { const Spec &s, &tables; const u64 *powers; };
+enum { POWERS = 256 };
+
 // ---- bits of the machine
 
 #ifdef __CUDACC_RTC__
 FN u64 high_product(u64 a, u64 b) { return __umul64hi(a, b); }
+FN u32 lowest_bit(u32 x) { return __ffs(x) - 1; }
 FN u32 bits_of(float x) { return __float_as_uint(x); }
 FN u64 count_up(u64 *count) { return atomicAdd(count, 1ull); }
 FN float float_of(u32 x) { return __uint_as_float(x); }
@@ -48,6 +60,7 @@ FN u64 bits_of(double x) { return (u64)__double_as_longlong(x); }
 FN double double_of(u64 x) { return __longlong_as_double((long long)x); }
 #else
 FN u64 high_product(u64 a, u64 b) { return (u64)(((unsigned __int128)a * b) >> 64); }
+FN u32 lowest_bit(u32 x) { return __builtin_ctz(x); }
 FN u32 bits_of(float x) { u32 y; memcpy(&y, &x, 4); return y; }
 FN u64 count_up(u64 *count) { return (*count)++; }
 FN float float_of(u32 x) { float y; memcpy(&y, &x, 4); return y; }
@@ -67,15 +80,18 @@ FN u64 stream_seed(const Spec &s, u32 source) {
   return mix_step(mix_step(mix_step(0x243f6a8885a308d3ull, s.seed), source), 3);
 }
 
-FN u64 hash(u64 seed, u64 k) {
-  u64 state = k * 0x9e3779b97f4a7c15ull + seed;
+FN u64 golden(u64 k) { return k * 0x9e3779b97f4a7c15ull; }
+
+// Of the word whose number times the golden ratio is `multiple`.
+FN u64 hash(u64 seed, u64 multiple) {
+  u64 state = multiple + seed;
   state = (state ^ (state >> 32)) * 0xd6e8feb86659fd93ull;
   state = (state ^ (state >> 29)) * 0x94d049bb133111ebull;
   return state ^ (state >> 32);
 }
 
-FN u64 signs(const Spec &s, u64 k) {
-  u64 signs = ((k * 0x9e3779b97f4a7c15ull) >> 56) ^ (0 - (s.repetition & 1));
+FN u32 signs(const Spec &s, u64 multiple) {
+  u32 signs = (u32)(multiple >> 56) ^ (0 - (u32)(s.repetition & 1));
   return s.is_signed ? signs : 0;
 }
 
@@ -93,160 +109,257 @@ FN Place place_at(const Spec &s, u32 rank, u64 index) {
   return Place{(u32)lap.remainder, (u32)q};
 }
 
-FN void advance(const Spec &s, Place &place) {
-  place.phase += s.stride;
-  u32 q = place.q + s.ranks - s.stride;
-  if (place.phase >= s.ranks) {
-    place.phase -= s.ranks;
-    q += s.wander;
+// How far `elements` elements move a place, but for the lap that `moved` may add.
+FN Place jump_of(const Spec &s, u64 elements) {
+  u64 n = s.ranks;
+  Division lap = divide((u64)s.stride * divide(elements, n, s.magic).remainder, n, s.magic);
+  u64 laps = divide((u64)s.stride * divide(elements, n, s.magic).quotient + lap.quotient, n, s.magic).remainder;
+  u64 q = divide(n - lap.remainder + (s.wander ? laps : 0), n, s.magic).remainder;
+  return Place{(u32)lap.remainder, (u32)q};
+}
+
+// Only in these forms does a window have another width than one rank, or fall back.
+template <u32 KIND> FN bool has_windows() { return KIND == BOUNDED || KIND == AVERAGE; }
+
+template <u32 KIND> FN void move(const Spec &s, Place &place, const Place &jump) {
+  u32 q = place.q + jump.q;
+  if (has_windows<KIND>()) {
+    place.phase += jump.phase;
+    if (place.phase >= s.ranks) {
+      place.phase -= s.ranks;
+      q += s.wander;
+    }
   }
   place.q = q >= s.ranks ? q - s.ranks : q;
 }
 
-template <u32 WIDTH> FN u64 encode(const Spec &s, u64 value, u64 slice, u64 negative) {
-  u64 bits;
+template <u32 WIDTH> FN LANE encode(const Spec &s, LANE value, LANE slice, u32 negative) {
+  LANE bits;
   if (!s.is_float) return negative ? 0 - value : value;
-  if (WIDTH == 64) bits = bits_of((double)value);
-  else bits = (u64)bits_of((float)(u32)value) >> (23 - s.mantissa);
-  u64 exponent = (slice >> s.exponent_shift) & s.exponent_mask;
-  return (bits + (exponent << s.mantissa) + s.exponent) | (negative << (WIDTH - 1));
+  if (WIDTH == 64) bits = (LANE)bits_of((double)value);
+  else bits = (LANE)bits_of((float)(u32)value) >> (23 - s.mantissa);
+  LANE exponent = (slice >> s.exponent_shift) & s.exponent_mask;
+  return (bits + (exponent << s.mantissa) + (LANE)s.exponent) | ((LANE)negative << (WIDTH - 1));
 }
 
-FN u64 power(const Spec &s, u64 exponent) {
+FN u64 power(const Spec &s, u32 exponent) {
   u64 product = 1;
+  UNROLL(8)
   for (int bit = 0; bit < 8; bit++)
     if ((exponent >> bit) & 1) product *= s.lead[bit];
   return product;
 }
 
-FN u64 power_result(const Spec &s, u64 slice) { return (slice << 3) + (s.repetition << 2) + 3; }
-
-FN u64 signs_lead(const Spec &s, u64 slice) {
-  u64 exponent = (slice >> s.exponent_shift) & s.exponent_mask;
-  return s.exponent + (exponent << s.mantissa) + ((slice & s.payload) | 1);
+template <u32 WIDTH> FN LANE power_result(const Spec &s, LANE slice) {
+  return (slice << 3) + ((LANE)s.repetition << 2) + 3;
 }
 
-FN u64 narrow(const Spec &s, float value) {
-  u64 bits = bits_of(value);
-  u32 drop = 23 - s.mantissa;
+template <u32 WIDTH> FN LANE signs_lead(const Spec &s, LANE slice) {
+  LANE exponent = (slice >> s.exponent_shift) & s.exponent_mask;
+  return (LANE)s.exponent + (exponent << s.mantissa) + ((slice & (LANE)s.payload) | 1);
+}
+
+FN u32 narrow(const Spec &s, float value) {
+  u32 bits = bits_of(value), drop = 23 - s.mantissa;
   if (drop == 0) return bits;
-  u64 rounded = (bits + (1ull << (drop - 1)) - 1 + ((bits >> drop) & 1)) >> drop;
+  u32 rounded = (bits + (1u << (drop - 1)) - 1 + ((bits >> drop) & 1)) >> drop;
   return s.mantissa == 10 ? rounded - (112 << 10) : rounded;
 }
 
-template <u32 WIDTH> FN Pair average(const Spec &s, u64 slice) {
-  u64 fraction = slice & s.payload;
-  if (WIDTH == 8) return Pair{(s.scalar_a >> (8 * fraction)) & 0xff, (s.scalar_b >> (8 * fraction)) & 0xff};
-  u64 doubled = (u64)(s.stride - 1) << s.mantissa, bits = s.exponent | fraction;
+template <u32 WIDTH> FN Both<LANE> average(const Spec &s, LANE slice) {
+  LANE fraction = slice & (LANE)s.payload;
+  if (WIDTH == 8) {
+    u32 shift = 8 * (u32)fraction;
+    return Both<LANE>{(LANE)((s.scalar_a >> shift) & 0xff), (LANE)((s.scalar_b >> shift) & 0xff)};
+  }
+  LANE doubled = (LANE)(s.stride - 1) << s.mantissa, bits = (LANE)s.exponent | fraction;
   if (WIDTH == 64) {
-    u64 average = bits_of(double_of(bits) * double_of(s.scalar_a)) + doubled;
-    return Pair{average, average};
+    LANE average = (LANE)bits_of(double_of(bits) * double_of(s.scalar_a)) + doubled;
+    return Both<LANE>{average, average};
   }
-  u64 rebase = s.mantissa == 10 ? 112ull << 10 : 0;
-  float value = float_of((u32)((bits + rebase) << (23 - s.mantissa)));
-  return Pair{narrow(s, value * float_of((u32)s.scalar_a)) + doubled,
-              narrow(s, value * float_of((u32)s.scalar_b)) + doubled};
+  u32 rebase = s.mantissa == 10 ? 112u << 10 : 0;
+  float value = float_of(((u32)bits + rebase) << (23 - s.mantissa));
+  return Both<LANE>{narrow(s, value * float_of((u32)s.scalar_a)) + doubled,
+                    narrow(s, value * float_of((u32)s.scalar_b)) + doubled};
 }
 
-template <u32 KIND, u32 WIDTH> FN Pair result(const Spec &s, u64 index, u64 slice, u64 negative) {
-  u32 digit = (u32)index & s.digit_last;
-  u64 bits = 0;
-  if (KIND == BOUNDED) bits = encode<WIDTH>(s, s.base[digit] + ((slice + s.age) & s.payload), slice, negative);
-  if (KIND == LINEAR) bits = (s.base[digit] + (slice << 1)) << s.scale;
-  if (KIND == POWER) bits = power_result(s, slice);
-  if (KIND == SIGNS) bits = (signs_lead(s, slice) + s.base[1]) | s.base[2];
-  if (KIND == EXTREME) bits = (((slice + s.age) & s.payload) + s.base[0]) ^ s.base[1];
+template <u32 KIND, u32 WIDTH> FN Both<LANE> result(const Form &f, u32 index, LANE slice, u32 negative) {
+  const Spec &s = f.s;
+  u32 digit = index & s.digit_last;
+  LANE bits = 0, payload = (slice + (LANE)s.age) & (LANE)s.payload;
+  if (KIND == BOUNDED) bits = encode<WIDTH>(s, (LANE)f.tables.base[digit] + payload, slice, negative);
+  if (KIND == LINEAR) bits = ((LANE)f.tables.base[digit] + (slice << 1)) << s.scale;
+  if (KIND == POWER) bits = power_result<WIDTH>(s, slice);
+  if (KIND == SIGNS) bits = (signs_lead<WIDTH>(s, slice) + (LANE)s.base[1]) | (LANE)s.base[2];
+  if (KIND == EXTREME) bits = (payload + (LANE)s.base[0]) ^ (LANE)s.base[1];
   if (KIND == AVERAGE) {
-    u64 sign = negative << (WIDTH - 1);
-    Pair legal = average<WIDTH>(s, slice);
-    return Pair{legal.a | sign, legal.b | sign};
+    LANE sign = (LANE)negative << (WIDTH - 1);
+    Both<LANE> legal = average<WIDTH>(s, slice);
+    return Both<LANE>{legal.a | sign, legal.b | sign};
   }
-  return Pair{bits, bits};
+  return Both<LANE>{bits, bits};
 }
 
-FN u64 digit_of(const Spec &s, u32 number, u32 digit) {
-  return (number >> (s.digit_bits * digit)) & ((1ull << s.digit_bits) - 1);
+FN u32 digit_of(const Spec &s, u32 number, u32 digit) {
+  return (number >> (s.digit_bits * digit)) & ((1u << s.digit_bits) - 1);
 }
 
-template <u32 KIND, u32 WIDTH> FN u64 contribution(const Spec &s, u32 rank, u32 q, u64 index, u64 slice, u64 negative) {
-  u32 digit = (u32)index & s.digit_last;
-  u64 n = s.ranks, t = s.repetition;
-  bool scaled = (rank + t) & 1;
+template <u32 KIND, u32 WIDTH>
+FN LANE contribution(const Form &f, u32 rank, u32 q, u32 index, LANE slice, u32 negative) {
+  const Spec &s = f.s;
+  u32 digit = index & s.digit_last;
+  LANE n = s.ranks, t = (LANE)s.repetition;
+  bool scaled = (rank + (u32)s.repetition) & 1;
   if (KIND == BOUNDED) {
-    if (q >= s.stride) return 0;
-    u64 lead = s.lead[digit] + ((slice + s.age) & s.payload);
-    u64 value = 1 + (digit_of(s, q, digit) ^ s.digit_flip) + (q == 0 ? lead : 0);
-    u64 bits = encode<WIDTH>(s, value * s.factor, slice, negative);
-    return scaled ? bits - ((u64)s.scale << s.mantissa) : bits;
+    LANE value = 1 + (LANE)(digit_of(s, q, digit) ^ s.digit_flip);
+    if (q == 0) value += (LANE)f.tables.lead[digit] + ((slice + (LANE)s.age) & (LANE)s.payload);
+    LANE bits = encode<WIDTH>(s, value * (LANE)s.factor, slice, negative);
+    if (scaled) bits -= (LANE)s.scale << s.mantissa;
+    return q < s.stride ? bits : 0;
   }
   if (KIND == LINEAR) {
-    u64 lead = slice * (1 - n) + s.lead[0];
-    u64 value = 2 * (slice + digit_of(s, rank, digit) + t + (q == 0 ? lead : 0)) + 1;
+    LANE half = slice + digit_of(s, rank, digit) + t;
+    if (q == 0) half += slice * (1 - n) + (LANE)s.lead[0];
+    LANE value = 2 * half + 1;
     return scaled ? value : value << s.scale;
   }
   if (KIND == POWER) {
-    u64 own = 1 + 2 * (slice + digit_of(s, rank, digit) + t), all = s.base[digit] + slice * (2 * n);
-    return q == 0 ? power_result(s, slice) * power(s, own - all) : power(s, own);
+    u32 own = 1 + 2 * ((u32)slice + digit_of(s, rank, digit) + (u32)t);
+    u32 all = (u32)f.tables.base[digit] + (u32)slice * (2 * (u32)n);
+    u32 exponent = (q == 0 ? own - all : own) % POWERS;
+    LANE raised = (LANE)(f.powers ? f.powers[exponent] : power(s, exponent));
+    return q == 0 ? power_result<WIDTH>(s, slice) * raised : raised;
   }
   if (KIND == SIGNS) {
-    u64 one = 1ull << s.mantissa, magnitude = s.base[0];
-    if (q == 0) magnitude = signs_lead(s, slice);
+    LANE one = (LANE)1 << s.mantissa, magnitude = (LANE)s.base[0];
+    if (q == 0) magnitude = signs_lead<WIDTH>(s, slice);
     if (q == 1) magnitude += one;
     if (q == 2) magnitude -= one;
-    return magnitude | (1ull << (WIDTH - 1));
+    return magnitude | ((LANE)1 << (WIDTH - 1));
   }
   if (KIND == EXTREME) {
-    if (q == 0) return result<KIND, WIDTH>(s, index, slice, 0).a;
-    u64 low = slice ^ (rank * 0x9e3779b97f4a7c15ull) ^ (t * 5);
-    return ((low & s.payload) + s.base[2]) ^ s.base[1];
+    LANE low = slice ^ (LANE)(rank * 0x9e3779b97f4a7c15ull) ^ (t * 5);
+    LANE loser = ((low & (LANE)s.payload) + (LANE)s.base[2]) ^ (LANE)s.base[1];
+    return q == 0 ? result<KIND, WIDTH>(f, index, slice, 0).a : loser;
   }
-  return q < s.stride ? s.exponent | (slice & s.payload) | (negative << (WIDTH - 1)) : 0;
+  LANE bits = (LANE)s.exponent | (slice & (LANE)s.payload) | ((LANE)negative << (WIDTH - 1));
+  return q < s.stride ? bits : 0;
 }
 
-template <u32 KIND, u32 WIDTH> FN Pair result_word(const Spec &s, u64 k) {
-  u64 h = hash(s.seed, k), sg = signs(s, k), first = k * (64 / WIDTH), keep = ~0ull >> (64 - WIDTH);
-  Pair words = {0, 0};
-  UNROLL(8)
-  for (u32 element = 0; element < 64 / WIDTH; element++) {
-    u32 shift = element * WIDTH;
-    Pair legal = result<KIND, WIDTH>(s, first + element, (h >> shift) & keep, (sg >> element) & 1);
-    words.a |= (legal.a & keep) << shift;
-    words.b |= (legal.b & keep) << shift;
+// Consecutive words of a form, from one on; what `rank` contributes, or the result.
+template <u32 KIND, u32 WIDTH, bool INPUT> struct Words {
+  enum { PER_WORD = 64 / WIDTH, PER_HALF = WIDTH == 64 ? 1 : 32 / WIDTH };
+  Form f;
+  u32 rank, index;
+  u64 multiple;
+  Place place, step;
+
+  FN_MEMBER Words(const Form &form, u32 whose, u64 k) : f(form), rank(whose), index((u32)k * PER_WORD), multiple(golden(k)) {
+    place = INPUT ? place_at(f.s, rank, k * PER_WORD) : Place{0, 0};
+    step = INPUT ? jump_of(f.s, 1) : Place{0, 0};
   }
-  return words;
+
+  FN_MEMBER Both<LANE> element(u32 at, LANE slice, u32 sign) {
+    if (!INPUT) return result<KIND, WIDTH>(f, index + at, slice, sign);
+    LANE bits = contribution<KIND, WIDTH>(f, rank, place.q, index + at, slice, sign);
+    move<KIND>(f.s, place, step);
+    return Both<LANE>{bits, bits};
+  }
+
+  // `half` for small bounded contributions: what the elements of a half have in common is done to all of them at once.
+  // No element carries into its neighbour, since all values are normal and finite.
+  FN_MEMBER u32 small_half(u32 at, u32 h, u32 sg) {
+    const Spec &s = f.s;
+    const u32 keep = (1u << WIDTH % 32) - 1, ones = ~0u / keep;
+    u32 values = 0, contributes = 0, leads = 0, lowest = (u32)s.exponent;
+    if ((rank + (u32)s.repetition) & 1) lowest -= s.scale << s.mantissa;
+    UNROLL(4)
+    for (u32 e = 0; e < PER_HALF; e++) {
+      u32 digit = (index + at + e) & s.digit_last;
+      u32 value = 1 + (digit_of(s, place.q, digit) ^ s.digit_flip);
+      u32 bits = s.is_float ? (bits_of((float)value) >> (23 - s.mantissa)) + lowest : value * (u32)s.factor;
+      values |= (bits & keep) << (e * WIDTH);
+      contributes |= (place.q < s.stride ? keep : 0) << (e * WIDTH);
+      leads |= (u32)(place.q == 0) << e;
+      move<KIND>(s, place, step);
+    }
+    for (; leads; leads &= leads - 1) {
+      u32 e = lowest_bit(leads), shift = e * WIDTH, digit = (index + at + e) & s.digit_last;
+      u32 slice = (h >> shift) & keep;
+      u32 value = 1 + s.digit_flip + (u32)f.tables.lead[digit] + ((slice + (u32)s.age) & (u32)s.payload);
+      u32 bits = s.is_float ? (bits_of((float)value) >> (23 - s.mantissa)) + lowest : value * (u32)s.factor;
+      values = (values & ~(keep << shift)) | (bits & keep) << shift;
+    }
+    // Bit i of the signs becomes the top bit of element i.
+    u32 tops = ((sg >> at) & ((1u << PER_HALF) - 1)) * (WIDTH == 8 ? 0x10204080u : 0x40008000u);
+    tops &= ones << (WIDTH - 1);
+    if (s.is_float) {
+      u32 exponents = (h >> (s.exponent_shift - s.mantissa)) & ((s.exponent_mask << s.mantissa) * ones);
+      return ((values + exponents) | tops) & contributes;
+    }
+    u32 negative = ((tops << 1) - (tops >> (WIDTH - 1))) & contributes;
+    return ((values & contributes) ^ negative) + (negative & ones);
+  }
+
+  // `PER_HALF` elements from the low bits of `h`.
+  FN_MEMBER Both<LANE> half(u32 at, LANE h, u32 sg) {
+    if constexpr (INPUT && KIND == BOUNDED && WIDTH <= 16) {
+      LANE bits = (LANE)small_half(at, (u32)h, sg);
+      return Both<LANE>{bits, bits};
+    }
+    const LANE keep = ~(LANE)0 >> (8 * sizeof(LANE) - WIDTH);
+    Both<LANE> bits = {0, 0};
+    UNROLL(4)
+    for (u32 e = 0; e < PER_HALF; e++) {
+      Both<LANE> one = element(at + e, (h >> (e * WIDTH)) & keep, (sg >> (at + e)) & 1);
+      bits.a |= (one.a & keep) << (e * WIDTH);
+      bits.b |= (one.b & keep) << (e * WIDTH);
+    }
+    return bits;
+  }
+
+  FN_MEMBER Pair next() {
+    u64 h = hash(f.s.seed, multiple);
+    u32 sg = signs(f.s, multiple);
+    Both<LANE> low = half(0, (LANE)h, sg);
+    Pair word = {low.a, low.b};
+    if (WIDTH < 64) {
+      Both<LANE> high = half(PER_HALF, (LANE)(h >> 32), sg);
+      word.a |= (u64)high.a << 32;
+      word.b |= (u64)high.b << 32;
+    }
+    multiple += golden(1);
+    index += PER_WORD;
+    return word;
+  }
+
+  // Leaves out so many words; `jump` is that of their elements.
+  FN_MEMBER void skip(u64 multiples, u32 elements, const Place &jump) {
+    multiple += multiples;
+    index += elements;
+    if (INPUT) move<KIND>(f.s, place, jump);
+  }
+};
+
+template <u32 KIND> FN Pair word_of_kind(const Form &f, bool input, u32 rank, u64 k) {
+  switch (f.s.width) {
+    case 8: return input ? Words<KIND, 8, true>(f, rank, k).next() : Words<KIND, 8, false>(f, rank, k).next();
+    case 16: return input ? Words<KIND, 16, true>(f, rank, k).next() : Words<KIND, 16, false>(f, rank, k).next();
+    case 32: return input ? Words<KIND, 32, true>(f, rank, k).next() : Words<KIND, 32, false>(f, rank, k).next();
+    default: return input ? Words<KIND, 64, true>(f, rank, k).next() : Words<KIND, 64, false>(f, rank, k).next();
+  }
 }
 
-template <u32 KIND, u32 WIDTH> FN Pair input_word(const Spec &s, u32 rank, u64 k) {
-  u64 h = hash(s.seed, k), sg = signs(s, k), first = k * (64 / WIDTH), keep = ~0ull >> (64 - WIDTH), word = 0;
-  Place place = place_at(s, rank, first);
-  UNROLL(1)
-  for (u32 element = 0; element < 64 / WIDTH; element++) {
-    u32 shift = element * WIDTH;
-    u64 slice = (h >> shift) & keep, negative = (sg >> element) & 1;
-    word |= (contribution<KIND, WIDTH>(s, rank, place.q, first + element, slice, negative) & keep) << shift;
-    advance(s, place);
-  }
-  return Pair{word, word};
-}
-
-template <u32 KIND> FN Pair word_of_kind(const Spec &s, bool input, u32 rank, u64 k) {
-  switch (s.width) {
-    case 8: return input ? input_word<KIND, 8>(s, rank, k) : result_word<KIND, 8>(s, k);
-    case 16: return input ? input_word<KIND, 16>(s, rank, k) : result_word<KIND, 16>(s, k);
-    case 32: return input ? input_word<KIND, 32>(s, rank, k) : result_word<KIND, 32>(s, k);
-    default: return input ? input_word<KIND, 64>(s, rank, k) : result_word<KIND, 64>(s, k);
-  }
-}
-
-// Word `k` of any form and width: one copy for all that is not worth unrolling.
+// Word `k` of any form and width: one copy for all that is not worth a loop of its own.
 OUTLINE Pair any_word(const Spec *s, bool input, u32 rank, u64 k) {
+  Form f = {*s, *s, 0};
   switch (s->kind) {
-    case BOUNDED: return word_of_kind<BOUNDED>(*s, input, rank, k);
-    case LINEAR: return word_of_kind<LINEAR>(*s, input, rank, k);
-    case POWER: return word_of_kind<POWER>(*s, input, rank, k);
-    case SIGNS: return word_of_kind<SIGNS>(*s, input, rank, k);
-    case EXTREME: return word_of_kind<EXTREME>(*s, input, rank, k);
-    default: return word_of_kind<AVERAGE>(*s, input, rank, k);
+    case BOUNDED: return word_of_kind<BOUNDED>(f, input, rank, k);
+    case LINEAR: return word_of_kind<LINEAR>(f, input, rank, k);
+    case POWER: return word_of_kind<POWER>(f, input, rank, k);
+    case SIGNS: return word_of_kind<SIGNS>(f, input, rank, k);
+    case EXTREME: return word_of_kind<EXTREME>(f, input, rank, k);
+    default: return word_of_kind<AVERAGE>(f, input, rank, k);
   }
 }
 
@@ -263,13 +376,9 @@ FN Source locate(const Spec &s, const RunSpec &run, u64 index) {
   return Source{rank, seed, run.first + d.quotient * run.first_step + d.remainder, run.block - d.remainder};
 }
 
-// Where words come from.
+// Where single words come from.
 struct Streams {
-  FN_MEMBER Pair operator()(const Source &from, u64 k) const { u64 h = hash(from.seed, k); return Pair{h, h}; }
-};
-template <u32 KIND, u32 WIDTH> struct Results {
-  const Spec &s;
-  FN_MEMBER Pair operator()(const Source &, u64 k) const { return result_word<KIND, WIDTH>(s, k); }
+  FN_MEMBER Pair operator()(const Source &from, u64 k) const { u64 h = hash(from.seed, golden(k)); return Pair{h, h}; }
 };
 struct Any {
   const Spec *s;
@@ -363,24 +472,24 @@ struct Collect {
   FN_MEMBER void end(u64, const Vector &) {}
 };
 
-template <class Words, class Act> FN void one(const Spec &s, const RunSpec &run, const Words &words, Act &act, u64 index) {
+template <class Word, class Act> FN void one(const Spec &s, const RunSpec &run, const Word &word, Act &act, u64 index) {
   Source from = locate(s, run, index);
   u64 position = from.first * (s.width / 8), keep = ~0ull >> (64 - s.width);
-  Pair p = words(from, position >> 3);
+  Pair p = word(from, position >> 3);
   u32 shift = (u32)(position & 7) * 8;
   act.element(index, Pair{(p.a >> shift) & keep, (p.b >> shift) & keep});
 }
 
 // 16 aligned bytes of the buffer within one block. In the stream they may start anywhere, so they are made of two
 // words or of parts of three.
-template <class Words, class Act> FN void vector(const Spec &s, const Source &from, const Words &words, Act &act, u64 index) {
+template <class Word, class Act> FN void vector(const Spec &s, const Source &from, const Word &word, Act &act, u64 index) {
   u64 position = from.first * (s.width / 8), k = position >> 3;
   u32 shift = (u32)(position & 7) * 8, skip = shift != 0;
   Vector v = act.begin(index);
   Pair last = {0, 0};
   UNROLL(1)
   for (u32 i = 0; i < 2 + skip; i++) {
-    Pair p = words(from, k + i), joined = p;
+    Pair p = word(from, k + i), joined = p;
     if (skip) joined = Pair{last.a >> shift | p.a << (64 - shift), last.b >> shift | p.b << (64 - shift)};
     last = p;
     if (i < skip) continue;
@@ -394,118 +503,239 @@ template <class Words, class Act> FN void vector(const Spec &s, const Source &fr
 
 struct Share { u64 thread, threads; };
 
-// This thread's share of the run: 16-byte pieces of the buffer from `words`, single elements from `rest`.
-template <class Words, class Rest, class Act>
-FN void walk(const Spec &s, const RunSpec &run, const Words &words, const Rest &rest, Act &act, Share share) {
-  u64 bytes = s.width / 8, per_vector = 16 / bytes;
-  u64 head = ((0 - (u64)act.buffer) & 15) / bytes;
-  if (head > run.count) head = run.count;
-  u64 vectors = (run.count - head) / per_vector, tail = head + vectors * per_vector, ends = head + run.count - tail;
-  for (u64 v = share.thread; v < vectors; v += share.threads) {
-    u64 index = head + v * per_vector;
+// A run in the buffer: single elements before, then 16-byte pieces, single elements behind.
+struct Pieces {
+  u64 head, vectors, tail, per_vector;
+  FN_MEMBER Pieces(const RunSpec &run, const u8 *buffer, u32 width) {
+    u64 bytes = width / 8;
+    per_vector = 16 / bytes;
+    head = ((0 - (u64)buffer) & 15) / bytes;
+    if (head > run.count) head = run.count;
+    vectors = (run.count - head) / per_vector;
+    tail = head + vectors * per_vector;
+  }
+};
+
+// This thread's share of the single elements, and of the pieces where `all`.
+template <class Word, class Act>
+FN void walk(const Spec &s, const RunSpec &run, const Word &word, Act &act, bool all, Share share) {
+  Pieces p(run, act.buffer, s.width);
+  u64 ends = p.head + run.count - p.tail;
+  for (u64 v = share.thread; all && v < p.vectors; v += share.threads) {
+    u64 index = p.head + v * p.per_vector;
     Source from = locate(s, run, index);
-    if (from.left >= per_vector) vector(s, from, words, act, index);
+    if (from.left >= p.per_vector) vector(s, from, word, act, index);
     else
-      for (u64 e = 0; e < per_vector; e++) one(s, run, rest, act, index + e);
+      for (u64 e = 0; e < p.per_vector; e++) one(s, run, word, act, index + e);
   }
-  for (u64 e = share.thread; e < ends; e += share.threads) one(s, run, rest, act, e < head ? e : tail + e - head);
+  for (u64 e = share.thread; e < ends; e += share.threads) one(s, run, word, act, e < p.head ? e : p.tail + e - p.head);
 }
 
-template <u32 KIND> FN void check_kind(const Spec &s, const RunSpec &run, const Any &rest, Check &act, Share share) {
-  switch (s.width) {
-    case 8: return walk(s, run, Results<KIND, 8>{s}, rest, act, share);
-    case 16: return walk(s, run, Results<KIND, 16>{s}, rest, act, share);
-    case 32: return walk(s, run, Results<KIND, 32>{s}, rest, act, share);
-    default: return walk(s, run, Results<KIND, 64>{s}, rest, act, share);
+// This thread's share of the pieces of a copy. A block's stream is looked for only where a piece leaves the last one.
+template <class Act> FN void walk_copy(const Spec &s, const RunSpec &run, Act &act, Share share) {
+  Pieces p(run, act.buffer, s.width);
+  u64 seed = 0, shifted = 0, end = 0, bytes = s.width / 8;
+  for (u64 v = share.thread; v < p.vectors; v += share.threads) {
+    u64 index = p.head + v * p.per_vector;
+    if (index >= end) {
+      Source from = locate(s, run, index);
+      seed = from.seed;
+      shifted = from.first - index;
+      end = from.left > run.count - index ? run.count : index + from.left;
+    }
+    u64 position = (index + shifted) * bytes;
+    if (index + p.per_vector > end) {
+      for (u64 e = 0; e < p.per_vector; e++) one(s, run, Streams{}, act, index + e);
+    } else if (position & 7) {
+      vector(s, Source{0, seed, index + shifted, end - index}, Streams{}, act, index);
+    } else {
+      u64 multiple = golden(position >> 3);
+      Vector v16 = act.begin(index);
+      u64 low = hash(seed, multiple), high = hash(seed, multiple + golden(1));
+      act.half(index, v16.low, Pair{low, low});
+      act.half(index + p.per_vector / 2, v16.high, Pair{high, high});
+      act.end(index, v16);
+    }
   }
 }
 
-// `shared` is the same as `s`, where a function that is called can read it.
-FN void check(const Spec &s, const Spec *shared, const RunSpec &run, Check &act, Share share) {
-  if (run.what == COPIED) return walk(s, run, Streams{}, Streams{}, act, share);
-  Any rest = {shared, run.what == INPUT};
-  if (run.what == INPUT) return walk(s, run, rest, rest, act, share);
-  switch (s.kind) {
-    case BOUNDED: return check_kind<BOUNDED>(s, run, rest, act, share);
-    case LINEAR: return check_kind<LINEAR>(s, run, rest, act, share);
-    case POWER: return check_kind<POWER>(s, run, rest, act, share);
-    case SIGNS: return check_kind<SIGNS>(s, run, rest, act, share);
-    case EXTREME: return check_kind<EXTREME>(s, run, rest, act, share);
-    default: return check_kind<AVERAGE>(s, run, rest, act, share);
+// This thread's share of the pieces of a form, which start at whole words of it.
+template <u32 KIND, u32 WIDTH, bool INPUT, class Act>
+FN void walk_form(const Form &f, const RunSpec &run, Act &act, Share share) {
+  Pieces p(run, act.buffer, WIDTH);
+  const u64 per_vector = 128 / WIDTH;
+  u64 index = p.head + share.thread * per_vector, left_out = (share.threads - 1) * per_vector;
+  if (share.thread >= p.vectors) return;
+  Words<KIND, WIDTH, INPUT> words(f, run.rank, (run.first + index) / (64 / WIDTH));
+  Place jump = INPUT ? jump_of(f.s, left_out) : Place{0, 0};
+  u64 multiples = golden(2 * (share.threads - 1));
+  Vector ahead = act.begin(index);
+  for (u64 v = share.thread; v < p.vectors; v += share.threads) {
+    // The next piece is read before this one's words are made, so that memory is never waited for.
+    Vector v16 = ahead;
+    u64 following = index + per_vector + left_out;
+    if (v + share.threads < p.vectors) ahead = act.begin(following);
+    act.half(index, v16.low, words.next());
+    act.half(index + per_vector / 2, v16.high, words.next());
+    act.end(index, v16);
+    index = following;
+    words.skip(multiples, (u32)left_out, jump);
   }
 }
 
-template <class Act> FN void visit(const Spec &s, const Spec *shared, const RunSpec &run, Act &act, Share share) {
-  Any any = {shared, run.what == INPUT};
-  if (run.what == COPIED) walk(s, run, Streams{}, Streams{}, act, share);
-  else walk(s, run, any, any, act, share);
+template <u32 KIND, bool INPUT, class Act> FN void walk_width(const Form &f, const RunSpec &run, Act &act, Share share) {
+  switch (f.s.width) {
+    case 8: return walk_form<KIND, 8, INPUT>(f, run, act, share);
+    case 16: return walk_form<KIND, 16, INPUT>(f, run, act, share);
+    case 32: return walk_form<KIND, 32, INPUT>(f, run, act, share);
+    default: return walk_form<KIND, 64, INPUT>(f, run, act, share);
+  }
+}
+
+template <class Act> FN void visit(const Spec &s, const Spec *shared, const RunSpec &run, Act &act, bool all, Share share) {
+  if (run.what == COPIED) walk(s, run, Streams{}, act, all, share);
+  else walk(s, run, Any{shared, run.what == INPUT}, act, all, share);
+}
+
+// Whether loops of their own serve the pieces of this run: they do where pieces start at whole words of the stream.
+FN bool has_loop(const Spec &s, const RunSpec &run, const u8 *buffer) {
+  Pieces p(run, buffer, s.width);
+  return run.what == COPIED || ((run.first + p.head) * (s.width / 8)) % 8 == 0;
 }
 
 #ifdef __CUDACC_RTC__
 
 FN Share this_share() { return Share{(u64)blockIdx.x * blockDim.x + threadIdx.x, (u64)gridDim.x * blockDim.x}; }
 
-// Writes what the run holds, or the complement of every bit, to `buffer`, which is aligned to an element.
-extern "C" __global__ void critrank_fill(void *buffer, Spec spec, RunSpec run, int inverted) {
-  __shared__ Spec shared;
-  if (threadIdx.x == 0) shared = spec;
-  __syncthreads();
+// The block's copy of the constants.
+#define SHARED_SPEC             \
+  __shared__ Spec shared;       \
+  if (threadIdx.x == 0) shared = spec; \
+  __syncthreads()
+
+// The block's table of powers.
+template <u32 KIND> FN const u64 *powers_of(const Spec &spec) {
+  if constexpr (KIND == POWER) {
+    __shared__ u64 powers[POWERS];
+    for (u32 exponent = threadIdx.x; exponent < POWERS; exponent += blockDim.x) powers[exponent] = power(spec, exponent);
+    __syncthreads();
+    return powers;
+  }
+  return 0;
+}
+
+FN Tally no_mismatch() { return Tally{0, ~0ull, 0, 0, ~0ull, 0}; }
+
+// Merges a thread's mismatches into `tally`.
+FN void merge(const Tally &t, u64 *tally) {
+  if (t.wrong_a) { atomicAdd(tally, t.wrong_a); atomicMin(tally + 1, t.first_a); atomicMax(tally + 2, t.last_a); }
+  if (t.wrong_b) { atomicAdd(tally + 3, t.wrong_b); atomicMin(tally + 4, t.first_b); atomicMax(tally + 5, t.last_b); }
+}
+
+// Writes what the run holds, or the complement of every bit, to `buffer`, which is aligned to an element: all of it, or
+// what `critrank_fill_*` leaves.
+extern "C" __global__ void critrank_fill_rest(void *buffer, Spec spec, RunSpec run, int inverted, int all) {
+  SHARED_SPEC;
   Fill act = {(u8 *)buffer, inverted ? ~0ull : 0, spec.width};
-  visit(spec, &shared, run, act, this_share());
+  visit(spec, &shared, run, act, all, this_share());
 }
 
 // Merges mismatches into `tally`: wrong_a, first_a, last_a, wrong_b, first_b, last_b, which start as 0, ~0, 0 twice.
-extern "C" __global__ void critrank_check(const void *buffer, Spec spec, RunSpec run, u64 *tally) {
-  __shared__ Spec shared;
-  __shared__ u64 block[6];
-  if (threadIdx.x == 0) {
-    shared = spec;
-    for (int i = 0; i < 6; i++) block[i] = i % 3 == 1 ? ~0ull : 0;
+extern "C" __global__ void critrank_check_rest(const void *buffer, Spec spec, RunSpec run, u64 *tally, int all) {
+  SHARED_SPEC;
+  Check act = {(const u8 *)buffer, run.origin, spec.width, no_mismatch()};
+  visit(spec, &shared, run, act, all, this_share());
+  merge(act.t, tally);
+}
+
+// The pieces of a run by loops of their own, a kernel for each form so that each has the registers that it needs.
+#define KERNELS(name, KIND)                                                                                           \
+  extern "C" __global__ void __launch_bounds__(256, 4)                                                                \
+      critrank_fill_##name(void *buffer, Spec spec, RunSpec run, int inverted, int) {                                 \
+    SHARED_SPEC;                                                                                                      \
+    Form f = {spec, shared, powers_of<KIND>(spec)};                                                                   \
+    Fill act = {(u8 *)buffer, inverted ? ~0ull : 0, spec.width};                                                      \
+    if (run.what == INPUT) walk_width<KIND, true>(f, run, act, this_share());                                         \
+    else walk_width<KIND, false>(f, run, act, this_share());                                                          \
+  }                                                                                                                   \
+  extern "C" __global__ void __launch_bounds__(256, 4)                                                                \
+      critrank_check_##name(const void *buffer, Spec spec, RunSpec run, u64 *tally, int) {                            \
+    SHARED_SPEC;                                                                                                      \
+    Form f = {spec, shared, 0};                                                                                       \
+    Check act = {(const u8 *)buffer, run.origin, spec.width, no_mismatch()};                                          \
+    walk_width<KIND, false>(f, run, act, this_share());                                                               \
+    merge(act.t, tally);                                                                                              \
   }
-  __syncthreads();
-  Check act = {(const u8 *)buffer, run.origin, spec.width, {0, ~0ull, 0, 0, ~0ull, 0}};
-  check(spec, &shared, run, act, this_share());
-  const Tally &t = act.t;
-  if (t.wrong_a) { atomicAdd(block, t.wrong_a); atomicMin(block + 1, t.first_a); atomicMax(block + 2, t.last_a); }
-  if (t.wrong_b) { atomicAdd(block + 3, t.wrong_b); atomicMin(block + 4, t.first_b); atomicMax(block + 5, t.last_b); }
-  __syncthreads();
-  if (threadIdx.x == 0 && (block[0] | block[3])) {
-    for (int half = 0; half < 6; half += 3) {
-      atomicAdd(tally + half, block[half]);
-      atomicMin(tally + half + 1, block[half + 1]);
-      atomicMax(tally + half + 2, block[half + 2]);
-    }
-  }
+KERNELS(bounded, BOUNDED)
+KERNELS(linear, LINEAR)
+KERNELS(power, POWER)
+KERNELS(signs, SIGNS)
+KERNELS(extreme, EXTREME)
+KERNELS(average, AVERAGE)
+
+extern "C" __global__ void critrank_fill_copy(void *buffer, Spec spec, RunSpec run, int inverted, int) {
+  Fill act = {(u8 *)buffer, inverted ? ~0ull : 0, spec.width};
+  walk_copy(spec, run, act, this_share());
+}
+
+extern "C" __global__ void critrank_check_copy(const void *buffer, Spec spec, RunSpec run, u64 *tally, int) {
+  Check act = {(const u8 *)buffer, run.origin, spec.width, no_mismatch()};
+  walk_copy(spec, run, act, this_share());
+  merge(act.t, tally);
 }
 
 // Lists up to `limit` elements that differ from pattern A, or B, as (index in the run, bits found); `found`, which
 // starts as 0, counts all.
 extern "C" __global__ void critrank_collect(const void *buffer, Spec spec, RunSpec run, u64 *out, u64 *found, u32 limit,
                                             u32 pattern_b) {
-  __shared__ Spec shared;
-  if (threadIdx.x == 0) shared = spec;
-  __syncthreads();
+  SHARED_SPEC;
   Collect act = {(const u8 *)buffer, out, found, limit, pattern_b, spec.width};
-  visit(spec, &shared, run, act, this_share());
+  visit(spec, &shared, run, act, true, this_share());
 }
 
 #else
 
-extern "C" void critrank_fill(void *buffer, const Spec *spec, const RunSpec *run, int inverted, u64 threads) {
-  Fill act = {(u8 *)buffer, inverted ? ~0ull : 0, spec->width};
-  for (u64 thread = 0; thread < threads; thread++) visit(*spec, spec, *run, act, Share{thread, threads});
+template <bool INPUT, class Act> static void walk_kind(const Spec &s, const RunSpec &run, Act &act, Share share) {
+  Form f = {s, s, 0};
+  switch (s.kind) {
+    case BOUNDED: return walk_width<BOUNDED, INPUT>(f, run, act, share);
+    case LINEAR: return walk_width<LINEAR, INPUT>(f, run, act, share);
+    case POWER: return walk_width<POWER, INPUT>(f, run, act, share);
+    case SIGNS: return walk_width<SIGNS, INPUT>(f, run, act, share);
+    case EXTREME: return walk_width<EXTREME, INPUT>(f, run, act, share);
+    default: return walk_width<AVERAGE, INPUT>(f, run, act, share);
+  }
 }
 
-extern "C" void critrank_check(const void *buffer, const Spec *spec, const RunSpec *run, u64 *tally, u64 threads) {
+// What a kernel does of a run: the pieces by a loop, the single elements beside them, everything, or as the program
+// starts the kernels.
+enum { LOOP, ENDS, ALL, WHOLE };
+
+template <class Act> static void part_of(const Spec &s, const RunSpec &run, Act &act, bool inputs, int part, Share share) {
+  bool loop = has_loop(s, run, act.buffer) && (run.what != INPUT || inputs);
+  if (part == WHOLE && loop) part_of(s, run, act, inputs, LOOP, share);
+  if (part == WHOLE) return part_of(s, run, act, inputs, loop ? ENDS : ALL, share);
+  if (part != LOOP) return visit(s, &s, run, act, part == ALL, share);
+  if (run.what == COPIED) return walk_copy(s, run, act, share);
+  if (run.what == INPUT) return walk_kind<true>(s, run, act, share);
+  walk_kind<false>(s, run, act, share);
+}
+
+extern "C" void critrank_fill(void *buffer, const Spec *spec, const RunSpec *run, int inverted, int part, u64 threads) {
+  Fill act = {(u8 *)buffer, inverted ? ~0ull : 0, spec->width};
+  for (u64 thread = 0; thread < threads; thread++) part_of(*spec, *run, act, true, part, Share{thread, threads});
+}
+
+extern "C" void critrank_check(const void *buffer, const Spec *spec, const RunSpec *run, u64 *tally, int part, u64 threads) {
   Check act = {(const u8 *)buffer, run->origin, spec->width, {0, ~0ull, 0, 0, ~0ull, 0}};
-  for (u64 thread = 0; thread < threads; thread++) check(*spec, spec, *run, act, Share{thread, threads});
+  for (u64 thread = 0; thread < threads; thread++) part_of(*spec, *run, act, false, part, Share{thread, threads});
   memcpy(tally, &act.t, sizeof act.t);
 }
 
 extern "C" void critrank_collect(const void *buffer, const Spec *spec, const RunSpec *run, u64 *out, u64 *found,
                                  u32 limit, u32 pattern_b, u64 threads) {
   Collect act = {(const u8 *)buffer, out, found, limit, pattern_b, spec->width};
-  for (u64 thread = 0; thread < threads; thread++) visit(*spec, spec, *run, act, Share{thread, threads});
+  for (u64 thread = 0; thread < threads; thread++) visit(*spec, spec, *run, act, true, Share{thread, threads});
 }
 
 extern "C" u64 critrank_sizes() { return (u64)sizeof(Spec) << 32 | sizeof(RunSpec); }

@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "a kernel's arguments are untyped")]
 
-use std::ffi::{CString, c_int, c_void};
+use std::ffi::{CStr, CString, c_int, c_void};
 
 use super::cuda::{Address, Buffer, Cuda, Stream};
 use super::module::{Kernel, Module};
@@ -15,12 +15,32 @@ const THREADS: u32 = 256;
 /// Blocks per multiprocessor: as many threads as it can hold.
 const BLOCKS_PER_PROCESSOR: u32 = 8;
 
+/// The loops of one form of data, by [`verify::Kind`].
+const FORMS: [[&CStr; 2]; 7] = [
+    [c"critrank_fill_copy", c"critrank_check_copy"],
+    [c"critrank_fill_bounded", c"critrank_check_bounded"],
+    [c"critrank_fill_linear", c"critrank_check_linear"],
+    [c"critrank_fill_power", c"critrank_check_power"],
+    [c"critrank_fill_signs", c"critrank_check_signs"],
+    [c"critrank_fill_extreme", c"critrank_check_extreme"],
+    [c"critrank_fill_average", c"critrank_check_average"],
+];
+
+/// A kernel that writes and one that compares.
+#[derive(Debug)]
+struct Loop {
+    fill: Kernel,
+    check: Kernel,
+}
+
 /// The kernels, loaded into one context.
 #[derive(Debug)]
 pub(in super::super) struct Kernels {
     module: Module,
-    fill: Kernel,
-    check: Kernel,
+    /// Whole 16-byte pieces of a run, for each form.
+    forms: Vec<Loop>,
+    /// Any run, or what the loops above leave of one.
+    rest: Loop,
     collect: Kernel,
     most_blocks: u32,
 }
@@ -41,9 +61,12 @@ impl Kernels {
             let ptx = CString::new(verify::PTX).map_err(|_| Error::Setup(damaged.to_owned()))?;
             cuda.module(&ptx)?
         };
+        let pair = |[fill, check]: [&CStr; 2]| -> Result<Loop> {
+            Ok(Loop { fill: cuda.kernel(&module, fill)?, check: cuda.kernel(&module, check)? })
+        };
         Ok(Self {
-            fill: cuda.kernel(&module, c"critrank_fill")?,
-            check: cuda.kernel(&module, c"critrank_check")?,
+            forms: FORMS.into_iter().map(pair).collect::<Result<_>>()?,
+            rest: pair([c"critrank_fill_rest", c"critrank_check_rest"])?,
             collect: cuda.kernel(&module, c"critrank_collect")?,
             module,
             most_blocks: processors.max(1) * BLOCKS_PER_PROCESSOR,
@@ -74,43 +97,85 @@ impl Kernels {
         let nothing = Run { at: Slot { side: Side::Send, offset: 0 }, count: 0, what: What::stream(0, 0) };
         let what = (pattern.spec(), RunSpec::from(&nothing));
         let at = Address(report.address);
-        self.fill(cuda, stream, at, what, false)?;
-        self.check(cuda, stream, at, what, report)?;
+        for form in self.forms.iter().chain([&self.rest]) {
+            self.start(cuda, stream, &form.fill, at, what, Extra::Inverted(false), true)?;
+            self.start(cuda, stream, &form.check, at, what, Extra::Tally(report), true)?;
+        }
         self.collect(cuda, stream, at, what, false, report)?;
         cuda.synchronize(stream)
     }
 
-    /// `critrank_fill(void *dst, Spec, RunSpec, int inverted)`; `to` is where the run starts.
+    /// Writes a run, or with `inverted` the complement of its bits; `to` is where the run starts.
     pub(in super::super) fn fill(
         &self,
         cuda: &Cuda,
         stream: &Stream,
-        mut to: Address,
-        (mut spec, mut run): (Spec, RunSpec),
+        to: Address,
+        what: (Spec, RunSpec),
         inverted: bool,
     ) -> Result<()> {
-        let blocks = self.blocks(&spec, &run);
-        let mut inverted = c_int::from(inverted);
-        let mut arguments = [pointer(&mut to), pointer(&mut spec), pointer(&mut run), pointer(&mut inverted)];
-        // SAFETY: the kernel's parameters; Spec and RunSpec are repr(C), and an Address is the bits of a pointer
-        // to device memory with room for the run.
-        unsafe { cuda.launch(&self.fill, blocks, THREADS, stream, &mut arguments) }
+        let pieces = Pieces::of(&what.0, &what.1, to);
+        let extra = Extra::Inverted(inverted);
+        if let Some(form) = self.forms.get(what.0.kind as usize).filter(|_| pieces.looped) {
+            self.start(cuda, stream, &form.fill, to, what, extra, false)?;
+        }
+        if pieces.rest {
+            self.start(cuda, stream, &self.rest.fill, to, what, extra, !pieces.looped)
+        } else {
+            Ok(())
+        }
     }
 
-    /// `critrank_check(const void *src, Spec, RunSpec, u64 *tally)`, which adds to `tally`.
+    /// Compares a run, and adds to `tally`.
     pub(in super::super) fn check(
         &self,
         cuda: &Cuda,
         stream: &Stream,
-        mut from: Address,
-        (mut spec, mut run): (Spec, RunSpec),
+        from: Address,
+        what: (Spec, RunSpec),
         tally: &Buffer,
     ) -> Result<()> {
+        let mut pieces = Pieces::of(&what.0, &what.1, from);
+        if what.1.what == RunSpec::INPUT {
+            // Inputs have no loop to compare them.
+            pieces = Pieces { looped: false, rest: true };
+        }
+        let extra = Extra::Tally(tally);
+        if let Some(form) = self.forms.get(what.0.kind as usize).filter(|_| pieces.looped) {
+            self.start(cuda, stream, &form.check, from, what, extra, false)?;
+        }
+        if pieces.rest {
+            self.start(cuda, stream, &self.rest.check, from, what, extra, !pieces.looped)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// `critrank_fill_…(void *dst, Spec, RunSpec, int inverted, int all)` or
+    /// `critrank_check_…(const void *src, Spec, RunSpec, u64 *tally, int all)`.
+    #[expect(clippy::too_many_arguments, reason = "a kernel's parameters")]
+    fn start(
+        &self,
+        cuda: &Cuda,
+        stream: &Stream,
+        kernel: &Kernel,
+        mut at: Address,
+        (mut spec, mut run): (Spec, RunSpec),
+        extra: Extra<'_>,
+        all: bool,
+    ) -> Result<()> {
         let blocks = self.blocks(&spec, &run);
-        let mut tally = tally.address;
-        let mut arguments = [pointer(&mut from), pointer(&mut spec), pointer(&mut run), pointer(&mut tally)];
-        // SAFETY: as for `fill`; the tally is device memory of at least TALLY words.
-        unsafe { cuda.launch(&self.check, blocks, THREADS, stream, &mut arguments) }
+        // A C int is the low half of it.
+        let mut extra = match extra {
+            Extra::Inverted(inverted) => u64::from(inverted),
+            Extra::Tally(tally) => tally.address,
+        };
+        let mut all = c_int::from(all);
+        let mut arguments =
+            [pointer(&mut at), pointer(&mut spec), pointer(&mut run), pointer(&mut extra), pointer(&mut all)];
+        // SAFETY: the kernel's parameters; Spec and RunSpec are repr(C), an Address is the bits of a pointer to device
+        // memory with room for the run, and a tally is device memory of at least TALLY words.
+        unsafe { cuda.launch(kernel, blocks, THREADS, stream, &mut arguments) }
     }
 
     /// `critrank_collect(const void *src, Spec, RunSpec, u64 *out, u64 *found, u32 limit, u32 pattern_b)`, which
@@ -138,12 +203,75 @@ impl Kernels {
             pointer(&mut limit),
             pointer(&mut pattern_b),
         ];
-        // SAFETY: as for `fill`; behind its first word the list has room for `limit` pairs.
+        // SAFETY: as for `start`; behind its first word the list has room for `limit` pairs.
         unsafe { cuda.launch(&self.collect, blocks, THREADS, stream, &mut arguments) }
+    }
+}
+
+/// The parameter in which kernels that write and that compare differ.
+#[derive(Clone, Copy)]
+enum Extra<'a> {
+    Inverted(bool),
+    Tally(&'a Buffer),
+}
+
+/// What of a run its form's loop does, as `has_loop` and `Pieces` in `verify.cu` say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Pieces {
+    /// It does the whole 16-byte pieces.
+    looped: bool,
+    /// Something is left.
+    rest: bool,
+}
+
+impl Pieces {
+    fn of(spec: &Spec, run: &RunSpec, at: Address) -> Self {
+        let bytes = u64::from(spec.width / 8);
+        let head = (at.0.wrapping_neg() % 16 / bytes).min(run.count);
+        let pieces = (run.count - head) * bytes / 16;
+        let whole_words =
+            run.what == RunSpec::COPIED || run.first.wrapping_add(head).wrapping_mul(bytes) % 8 == 0;
+        let looped = pieces > 0 && whole_words;
+        Self { looped, rest: !looped || pieces * 16 < run.count * bytes }
     }
 }
 
 /// Where an argument lies.
 fn pointer<T>(value: &mut T) -> *mut c_void {
     std::ptr::from_mut(value).cast()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pieces(dtype: Dtype, what: What, count: u64, at: u64) -> (bool, bool) {
+        let pattern =
+            Pattern { dtype, op: None, ranks: 4, repetition: 0, arithmetic: verify::Arithmetic::Wrapping };
+        let run = Run { at: Slot { side: Side::Send, offset: 0 }, count, what };
+        let Pieces { looped, rest } = Pieces::of(&pattern.spec(), &RunSpec::from(&run), Address(at));
+        (looped, rest)
+    }
+
+    #[test]
+    fn a_loop_does_the_pieces_and_another_kernel_what_is_left() {
+        let result = |first| What::Reduced { first };
+        assert_eq!(pieces(Dtype::Float, result(0), 1024, 4096), (true, false));
+        assert_eq!(pieces(Dtype::Float, result(0), 1025, 4096), (true, true));
+        // Three elements before the first piece, which then starts in the middle of a word.
+        assert_eq!(pieces(Dtype::Float, result(0), 1024, 4100), (false, true));
+        assert_eq!(pieces(Dtype::Float, result(1), 1024, 4100), (true, true));
+        assert_eq!(pieces(Dtype::Int8, result(7), 1024, 4096), (false, true));
+        assert_eq!(pieces(Dtype::Int8, What::stream(0, 7), 1024, 4096), (true, false));
+        assert_eq!(pieces(Dtype::Double, result(5), 1, 4096), (false, true));
+        assert_eq!(pieces(Dtype::Double, result(5), 0, 4096), (false, true));
+    }
+
+    #[test]
+    fn every_form_has_its_kernels_in_the_code() {
+        for kernel in FORMS.iter().flatten() {
+            assert!(verify::PTX.contains(&format!(".entry {}(", kernel.to_string_lossy())), "{kernel:?}");
+        }
+        assert_eq!(FORMS.len(), verify::Kind::Average as usize + 1);
+    }
 }

@@ -37,7 +37,7 @@ impl Nccl {
             let spec = pattern.spec();
             for run in content {
                 let to = self.at(run.at, run.count)?;
-                kernels.fill(self.cuda, &local.stream, to, (spec, RunSpec::from(run)), inverted)?;
+                kernels.fill(self.cuda, &local.stream, to, &(spec, RunSpec::from(run)), inverted)?;
             }
         }
         self.cuda.synchronize(&local.stream)
@@ -53,7 +53,7 @@ impl Nccl {
             self.cuda.write(&words, report, &local.stream)?;
             for run in content {
                 let from = self.at(run.at, run.count)?;
-                kernels.check(self.cuda, &local.stream, from, (spec, RunSpec::from(run)), report)?;
+                kernels.check(self.cuda, &local.stream, from, &(spec, RunSpec::from(run)), report)?;
             }
             self.cuda.read(report, &mut words, &local.stream)?;
         }
@@ -78,7 +78,7 @@ impl Nccl {
             let mut words = vec![0; REPORT_WORDS];
             let from = self.at(run.at, run.count)?;
             self.cuda.write(&words[..1], report, &local.stream)?;
-            let what = (spec, RunSpec::from(run));
+            let what = &(spec, RunSpec::from(run));
             kernels.collect(self.cuda, &local.stream, from, what, pattern_b, report)?;
             self.cuda.read(report, &mut words, &local.stream)?;
             bad.extend(listed(&words).map(|(index, got)| Bad { run: *run, index, got }).take(limit));

@@ -98,10 +98,10 @@ impl Kernels {
         let what = (pattern.spec(), RunSpec::from(&nothing));
         let at = Address(report.address);
         for form in self.forms.iter().chain([&self.rest]) {
-            self.start(cuda, stream, &form.fill, at, what, Extra::Inverted(false), true)?;
-            self.start(cuda, stream, &form.check, at, what, Extra::Tally(report), true)?;
+            self.start(cuda, stream, form, (at, &what, Extra::Inverted(false)), true)?;
+            self.start(cuda, stream, form, (at, &what, Extra::Tally(report)), true)?;
         }
-        self.collect(cuda, stream, at, what, false, report)?;
+        self.collect(cuda, stream, at, &what, false, report)?;
         cuda.synchronize(stream)
     }
 
@@ -111,19 +111,10 @@ impl Kernels {
         cuda: &Cuda,
         stream: &Stream,
         to: Address,
-        what: (Spec, RunSpec),
+        what: &(Spec, RunSpec),
         inverted: bool,
     ) -> Result<()> {
-        let pieces = Pieces::of(&what.0, &what.1, to);
-        let extra = Extra::Inverted(inverted);
-        if let Some(form) = self.forms.get(what.0.kind as usize).filter(|_| pieces.looped) {
-            self.start(cuda, stream, &form.fill, to, what, extra, false)?;
-        }
-        if pieces.rest {
-            self.start(cuda, stream, &self.rest.fill, to, what, extra, !pieces.looped)
-        } else {
-            Ok(())
-        }
+        self.act(cuda, stream, to, what, Extra::Inverted(inverted), Pieces::of(what, to))
     }
 
     /// Compares a run, and adds to `tally`.
@@ -132,43 +123,49 @@ impl Kernels {
         cuda: &Cuda,
         stream: &Stream,
         from: Address,
-        what: (Spec, RunSpec),
+        what: &(Spec, RunSpec),
         tally: &Buffer,
     ) -> Result<()> {
-        let mut pieces = Pieces::of(&what.0, &what.1, from);
-        if what.1.what == RunSpec::INPUT {
-            // Inputs have no loop to compare them.
-            pieces = Pieces { looped: false, rest: true };
+        let pieces = if what.1.what == RunSpec::INPUT { Pieces::UNLOOPED } else { Pieces::of(what, from) };
+        self.act(cuda, stream, from, what, Extra::Tally(tally), pieces)
+    }
+
+    /// The form's loop for the pieces, and another kernel for what is left.
+    fn act(
+        &self,
+        cuda: &Cuda,
+        stream: &Stream,
+        at: Address,
+        what: &(Spec, RunSpec),
+        extra: Extra<'_>,
+        pieces: Pieces,
+    ) -> Result<()> {
+        let form = self.forms.get(what.0.kind as usize).filter(|_| pieces.looped);
+        if let Some(form) = form {
+            self.start(cuda, stream, form, (at, what, extra), false)?;
         }
-        let extra = Extra::Tally(tally);
-        if let Some(form) = self.forms.get(what.0.kind as usize).filter(|_| pieces.looped) {
-            self.start(cuda, stream, &form.check, from, what, extra, false)?;
+        if pieces.rest || form.is_none() {
+            self.start(cuda, stream, &self.rest, (at, what, extra), form.is_none())?;
         }
-        if pieces.rest {
-            self.start(cuda, stream, &self.rest.check, from, what, extra, !pieces.looped)
-        } else {
-            Ok(())
-        }
+        Ok(())
     }
 
     /// `critrank_fill_…(void *dst, Spec, RunSpec, int inverted, int all)` or
     /// `critrank_check_…(const void *src, Spec, RunSpec, u64 *tally, int all)`.
-    #[expect(clippy::too_many_arguments, reason = "a kernel's parameters")]
     fn start(
         &self,
         cuda: &Cuda,
         stream: &Stream,
-        kernel: &Kernel,
-        mut at: Address,
-        (mut spec, mut run): (Spec, RunSpec),
-        extra: Extra<'_>,
+        kernels: &Loop,
+        (mut at, what, extra): (Address, &(Spec, RunSpec), Extra<'_>),
         all: bool,
     ) -> Result<()> {
+        let (mut spec, mut run) = *what;
         let blocks = self.blocks(&spec, &run);
         // A C int is the low half of it.
-        let mut extra = match extra {
-            Extra::Inverted(inverted) => u64::from(inverted),
-            Extra::Tally(tally) => tally.address,
+        let (kernel, mut extra) = match extra {
+            Extra::Inverted(inverted) => (&kernels.fill, u64::from(inverted)),
+            Extra::Tally(tally) => (&kernels.check, tally.address),
         };
         let mut all = c_int::from(all);
         let mut arguments =
@@ -186,10 +183,11 @@ impl Kernels {
         cuda: &Cuda,
         stream: &Stream,
         mut from: Address,
-        (mut spec, mut run): (Spec, RunSpec),
+        what: &(Spec, RunSpec),
         pattern_b: bool,
         list: &Buffer,
     ) -> Result<()> {
+        let (mut spec, mut run) = *what;
         let blocks = self.blocks(&spec, &run);
         let (mut found, mut out) = (list.address, list.address + 8);
         let mut limit = (list.bytes / 8).saturating_sub(1) as u32 / 2;
@@ -225,7 +223,10 @@ struct Pieces {
 }
 
 impl Pieces {
-    fn of(spec: &Spec, run: &RunSpec, at: Address) -> Self {
+    /// No loop does anything.
+    const UNLOOPED: Self = Self { looped: false, rest: true };
+
+    fn of((spec, run): &(Spec, RunSpec), at: Address) -> Self {
         let bytes = u64::from(spec.width / 8);
         let head = (at.0.wrapping_neg() % 16 / bytes).min(run.count);
         let pieces = (run.count - head) * bytes / 16;
@@ -249,7 +250,7 @@ mod tests {
         let pattern =
             Pattern { dtype, op: None, ranks: 4, repetition: 0, arithmetic: verify::Arithmetic::Wrapping };
         let run = Run { at: Slot { side: Side::Send, offset: 0 }, count, what };
-        let Pieces { looped, rest } = Pieces::of(&pattern.spec(), &RunSpec::from(&run), Address(at));
+        let Pieces { looped, rest } = Pieces::of(&(pattern.spec(), RunSpec::from(&run)), Address(at));
         (looped, rest)
     }
 

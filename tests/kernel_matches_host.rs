@@ -57,7 +57,7 @@ impl Kernels {
         let fill: Symbol<Fill> = unsafe { self.library.get(b"critrank_fill") }.unwrap();
         // SAFETY: the buffer holds the run, and starts at an element.
         unsafe {
-            fill(buffer.as_mut_ptr().cast(), spec, &RunSpec::from(run), i32::from(inverted), WHOLE, THREADS)
+            fill(buffer.as_mut_ptr().cast(), spec, &RunSpec::from(run), i32::from(inverted), WHOLE, THREADS);
         }
     }
 
@@ -67,7 +67,7 @@ impl Kernels {
         let check: Symbol<Check> = unsafe { self.library.get(b"critrank_check") }.unwrap();
         // SAFETY: the buffer holds the run, and starts at an element; the tally has six numbers.
         unsafe {
-            check(buffer.as_ptr().cast(), spec, &RunSpec::from(run), found.as_mut_ptr(), WHOLE, THREADS)
+            check(buffer.as_ptr().cast(), spec, &RunSpec::from(run), found.as_mut_ptr(), WHOLE, THREADS);
         }
         let [wrong_a, first_a, last_a, wrong_b, first_b, last_b] = found;
         Tally { wrong_a, wrong_b, first_a, last_a, first_b, last_b }

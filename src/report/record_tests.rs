@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::aggregate::{Critical, RankSample, Series, Verdict, Wrong};
+use crate::backend::transport::Side;
 use crate::report::{MemoryUse, fixture};
 use crate::verify::Tally;
 
@@ -31,6 +32,9 @@ fn row() -> Row {
         cell.ranks = vec![sample(0, 20.1), sample(1, 19.7)];
         cell.wrong_ranks = vec![1];
         cell.coverage = Some(0.5);
+        cell.algorithm = Some("RING LL 2 channels".to_owned());
+        cell.predicted_us = Some(12.5);
+        cell.unpredicted = Some("one rank".to_owned());
         let stats = cell.per_iteration.as_mut().unwrap();
         stats.times_us = vec![20.1, 20.2];
         stats.per_process_us = vec![vec![20.1, 20.2], vec![19.7, 19.8]];
@@ -81,6 +85,17 @@ fn events() -> Vec<Event> {
             cause: "rank 1 is silent".to_owned(),
             culprits: vec![culprit],
             end_time: "2026-11-30 12:02:46".to_owned(),
+        },
+        Event::Transport {
+            links: vec![Link {
+                rank: 0,
+                side: Side::Send,
+                peer: Some(8),
+                transport: "NET/IB/GDRDMA".to_owned(),
+                devices: vec!["0(4)".to_owned()],
+                channels: 2,
+            }],
+            unknown: vec!["one rank".to_owned()],
         },
     ]
 }

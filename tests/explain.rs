@@ -21,9 +21,12 @@ fn fakes() -> TempDir {
     folder
 }
 
+const ALL_GATHER: &str = env!("CARGO_BIN_EXE_all_gather_perf");
+const ALLTOALL: &str = env!("CARGO_BIN_EXE_alltoall_perf");
+
 /// stderr, and the record's events.
-fn run(fakes: &TempDir, folder: &Path, variables: &[(&str, &str)]) -> (String, Vec<Value>) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_all_gather_perf"));
+fn run(fakes: &TempDir, folder: &Path, program: &str, variables: &[(&str, &str)]) -> (String, Vec<Value>) {
+    let mut command = Command::new(program);
     for (name, _) in std::env::vars() {
         if name.starts_with("NCCL_") || name.starts_with("OMPI_") || name.starts_with("PMI") {
             command.env_remove(name);
@@ -46,7 +49,7 @@ fn event<'a>(events: &'a [Value], name: &str) -> &'a Value {
 #[test]
 fn transport_and_prediction_are_told_and_nothing_is_left_behind() {
     let (fakes, folder) = (fakes(), tempfile::tempdir().unwrap());
-    let (text, events) = run(&fakes, folder.path(), &[]);
+    let (text, events) = run(&fakes, folder.path(), ALL_GATHER, &[]);
     assert!(text.contains("transport: 0 -> 1 P2P/CUMEM (2 channels)\n"), "{text}");
     assert!(text.contains("predicted 10.5 us, measured "), "{text}");
     let links = event(&events, "transport")["links"].as_array().unwrap();
@@ -56,6 +59,16 @@ fn transport_and_prediction_are_told_and_nothing_is_left_behind() {
     assert!((predicted - 10.512).abs() < 1e-3, "{predicted}");
     let left: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().file_name()).collect();
     assert_eq!(left, ["record.jsonl"]);
+}
+
+/// The fake keeps simulated sends for the next group, as NCCL does: it would then find them without receives.
+#[test]
+fn sends_and_receives_are_never_simulated() {
+    let (fakes, folder) = (fakes(), tempfile::tempdir().unwrap());
+    let (text, events) = run(&fakes, folder.path(), ALLTOALL, &[]);
+    assert!(text.contains("no prediction: NCCL predicts no sends and receives\n"), "{text}");
+    let cell = &event(&events, "row")["cells"][0];
+    assert_eq!((cell.get("predicted_us"), cell["unpredicted"].is_string()), (None, true));
 }
 
 #[test]
@@ -73,7 +86,7 @@ fn a_log_that_the_user_wants_is_left_to_him() {
         (&[("NCCL_DEBUG", "WARN")], "transport: unknown (NCCL_DEBUG=WARN is set, which logs none)"),
     ] {
         let folder = tempfile::tempdir().unwrap();
-        let (text, events) = run(&fakes, folder.path(), variables);
+        let (text, events) = run(&fakes, folder.path(), ALL_GATHER, variables);
         assert!(text.contains(words), "{text}");
         let env = event(&events, "start")["env"].to_string();
         assert!(env.contains(&format!("[\"NCCL_DEBUG\",\"{}\"]", variables[0].1)), "{env}");

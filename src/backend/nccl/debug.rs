@@ -1,10 +1,13 @@
 //! Where NCCL's own log goes, and where it is read. By default it is stdout, where it would tear the table that other
 //! tools parse.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
+
+use super::ffi;
 
 /// NCCL's log of this process, for what `--explain` reads in it.
 #[derive(Debug)]
@@ -81,6 +84,24 @@ fn expanded(pattern: &str) -> String {
         }
     }
     name
+}
+
+/// Sets `NCCL_DEBUG_FILE` where NCCL's log would otherwise tear the table, and says to which file name. To be called
+/// before [`super::Early::open`], and before any thread is started.
+pub fn redirect_debug(folder: &Path) -> Option<PathBuf> {
+    let file = debug_file(|name| std::env::var(name).ok(), folder)?;
+    ffi::set("NCCL_DEBUG_FILE", file.as_os_str());
+    Some(file)
+}
+
+/// Finds NCCL's log for what `--explain` reads in it; where the user wants none, NCCL writes one that only this program
+/// sees. To be called after [`redirect_debug`], before [`super::Early::open`], and before any thread is started.
+pub fn listen() -> Log {
+    let (log, variables) = Log::choose(|name| std::env::var(name).ok());
+    for (name, value) in variables {
+        ffi::set(name, OsStr::new(&value));
+    }
+    log
 }
 
 /// The value for `NCCL_DEBUG_FILE`, where the user wants a log and has not said where to: a file per process in

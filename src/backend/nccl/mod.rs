@@ -25,12 +25,11 @@ mod refusal;
 mod tests;
 mod wait;
 
-use std::ffi::{OsStr, c_int};
-use std::path::{Path, PathBuf};
+use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
 pub use config::{Options, Register};
-pub use debug::{Log, debug_file};
+pub use debug::{Log, debug_file, listen, redirect_debug};
 pub use device::{Request, choose_devices};
 pub use explain::offer_profiler;
 
@@ -42,24 +41,6 @@ use crate::collective::{Native, Ops};
 use crate::error::{Error, Result};
 use crate::verify::{Arithmetic, Bad, Pattern, Tally};
 use crate::vocab::{Content, Dtype, RedOp};
-
-/// Sets `NCCL_DEBUG_FILE` where NCCL's log would otherwise tear the table, and says to which file name. To be called
-/// before [`Early::open`], and before any thread is started.
-pub fn redirect_debug(folder: &Path) -> Option<PathBuf> {
-    let file = debug_file(|name| std::env::var(name).ok(), folder)?;
-    ffi::set("NCCL_DEBUG_FILE", file.as_os_str());
-    Some(file)
-}
-
-/// Finds NCCL's log for what `--explain` reads in it; where the user wants none, NCCL writes one that only this program
-/// sees. To be called after [`redirect_debug`], before [`Early::open`], and before any thread is started.
-pub fn listen() -> Log {
-    let (log, variables) = Log::choose(|name| std::env::var(name).ok());
-    for (name, value) in variables {
-        ffi::set(name, OsStr::new(&value));
-    }
-    log
-}
 
 /// The libraries, and a context on each of the process's GPUs.
 pub struct Early {

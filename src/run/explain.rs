@@ -81,16 +81,21 @@ impl Job<'_> {
             return Err("one rank".to_owned());
         }
         let mut links = links(&read(self.log.as_ref())?);
-        for link in &mut links {
-            link.rank = group.world_rank(link.rank, locals);
-            link.peer = link.peer.map(|peer| group.world_rank(peer, locals));
-        }
+        to_job(&mut links, |rank| group.world_rank(rank, locals));
         if links.is_empty() {
             return Err(
                 "NCCL's log names none: NCCL_DEBUG_SUBSYS leaves out INIT, or no channel was used".to_owned()
             );
         }
         Ok(links)
+    }
+}
+
+/// The communicator's ranks become the job's.
+fn to_job(links: &mut [Link], rank: impl Fn(u32) -> u32) {
+    for link in links {
+        link.rank = rank(link.rank);
+        link.peer = link.peer.map(&rank);
     }
 }
 
@@ -146,16 +151,19 @@ mod tests {
     use super::*;
     use crate::backend::transport::Side;
 
-    #[test]
-    fn a_link_is_kept_once_and_so_is_a_reason() {
-        let link = |rank| Link {
+    fn link(rank: u32) -> Link {
+        Link {
             rank,
             side: Side::Send,
             peer: Some(0),
             transport: "P2P/IPC".to_owned(),
             devices: Vec::new(),
             channels: 2,
-        };
+        }
+    }
+
+    #[test]
+    fn a_link_is_kept_once_and_so_is_a_reason() {
         let all = [Ok(vec![link(2), link(1)]), Err("b".to_owned()), Ok(vec![link(1)]), Err("b".to_owned())];
         assert_eq!(joined(all.into_iter()), (vec![link(1), link(2)], vec!["b".to_owned()]));
     }
@@ -164,5 +172,8 @@ mod tests {
     fn ranks_of_a_group_are_told_as_ranks_of_the_job() {
         let group = Group { color: 1, workers: vec![1, 3], place: 0 };
         assert_eq!([0, 1, 2, 3].map(|rank| group.world_rank(rank, 2)), [2, 3, 6, 7]);
+        let mut all = [link(1)];
+        to_job(&mut all, |rank| group.world_rank(rank, 2));
+        assert_eq!((all[0].rank, all[0].peer), (3, Some(2)));
     }
 }

@@ -41,7 +41,7 @@ const CUBINS: [(u32, &[u8]); 4] = [
 
 /// The compiled kernels for a device of this compute capability (× 10); none where only PTX serves it.
 pub fn cubin(capability: u32) -> Option<&'static [u8]> {
-    let fits = |(of, _): &&(u32, &[u8])| *of / 10 == capability / 10 && *of <= capability;
+    let fits = |(of, _): &&(u32, &[u8])| *of / 10 == capability / 10;
     CUBINS.iter().find(fits).map(|(_, code)| *code)
 }
 

@@ -6,10 +6,17 @@ import sys
 import sysconfig
 
 SOURCE = pathlib.Path("src/verify/kernels/verify.cu")
+# By NVRTC's major version: the old one makes what old drivers take, the new one knows Blackwell.
 TARGETS = {
-    SOURCE.with_suffix(".ptx"): ("compute_60", "PTX"),
-    SOURCE.with_name("verify_sm80.cubin"): ("sm_80", "CUBIN"),
-    SOURCE.with_name("verify_sm90.cubin"): ("sm_90", "CUBIN"),
+    11: {
+        SOURCE.with_suffix(".ptx"): ("compute_60", "PTX"),
+        SOURCE.with_name("verify_sm80.cubin"): ("sm_80", "CUBIN"),
+        SOURCE.with_name("verify_sm90.cubin"): ("sm_90", "CUBIN"),
+    },
+    12: {
+        SOURCE.with_name("verify_sm100.cubin"): ("sm_100", "CUBIN"),
+        SOURCE.with_name("verify_sm120.cubin"): ("sm_120", "CUBIN"),
+    },
 }
 # No fused multiply-add: every product is rounded by itself, as on the host.
 OPTIONS = ["-default-device", "--fmad=false", "--std=c++17"]
@@ -20,6 +27,12 @@ def nvrtc():
     return ctypes.CDLL(str(next(folder.glob("libnvrtc.so*"))))
 
 
+def major(library):
+    number, minor = ctypes.c_int(), ctypes.c_int()
+    library.nvrtcVersion(ctypes.byref(number), ctypes.byref(minor))
+    return number.value
+
+
 def result(library, program, what):
     size = ctypes.c_size_t()
     getattr(library, f"nvrtcGet{what}Size")(program, ctypes.byref(size))
@@ -28,8 +41,7 @@ def result(library, program, what):
     return buffer.raw
 
 
-def compiled(architecture, what):
-    library = nvrtc()
+def compiled(library, architecture, what):
     program = ctypes.c_void_p()
     library.nvrtcCreateProgram(ctypes.byref(program), SOURCE.read_bytes(), b"verify.cu", 0, None, None)
     options = [option.encode() for option in [f"--gpu-architecture={architecture}", *OPTIONS]]
@@ -43,8 +55,9 @@ def compiled(architecture, what):
     return result(library, program, what).rstrip(b"\0") if what == "PTX" else result(library, program, what)
 
 
-for target, (architecture, what) in TARGETS.items():
-    content = compiled(architecture, what)
+library = nvrtc()
+for target, (architecture, what) in TARGETS[major(library)].items():
+    content = compiled(library, architecture, what)
     if sys.argv[1:] != ["--check"]:
         target.write_bytes(content)
     elif not target.exists() or target.read_bytes() != content:

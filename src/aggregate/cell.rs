@@ -57,6 +57,8 @@ pub fn cell(
         wrong_ranks,
         coverage: None,
         algorithm: None,
+        predicted_us: None,
+        unpredicted: None,
         groups: Vec::new(),
         per_iteration: if how.per_iteration { per_iteration(&samples, how) } else { None },
         ranks: samples,

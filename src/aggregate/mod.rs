@@ -156,6 +156,12 @@ pub struct Cell {
     /// With `--explain`, the algorithm, protocol and channels that the library used, or `unknown` and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub algorithm: Option<String>,
+    /// With `--explain`, the library's own estimate of one operation, in µs, where it gives one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted_us: Option<f64>,
+    /// With `--explain`, why there is no estimate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unpredicted: Option<String>,
     /// Every group, where there are several; the figures above are then the slowest group's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupTime>,

@@ -5,6 +5,7 @@ pub mod mpi;
 #[cfg(feature = "nccl")]
 pub mod nccl;
 pub mod sim;
+pub mod transport;
 
 use std::time::Duration;
 
@@ -168,6 +169,18 @@ pub trait Backend: Ops {
     fn observed(&mut self) -> Option<String> {
         None
     }
+    /// Why the library can estimate no operation here, if so.
+    fn unpredictable(&self) -> Option<String> {
+        Some("only NCCL predicts".to_owned())
+    }
+    /// From now on operations are estimated instead of run. Not for sends and receives, nor where `unpredictable`.
+    fn predict(&mut self) -> Result<()> {
+        Ok(())
+    }
+    /// The end of `predict`: the library's own estimate of the operation, in µs, where it gives one.
+    fn predicted(&mut self) -> Result<Option<f64>> {
+        Ok(None)
+    }
     /// From now on operations of all local ranks are recorded instead of run.
     fn capture(&mut self) -> Result<()> {
         no_graphs()
@@ -187,7 +200,11 @@ pub trait Backend: Ops {
     /// All processes have just left a barrier (a simulation aligns its clocks).
     fn aligned(&mut self) {}
 
-    /// Orderly end: frees buffers and communicator. Not called after a failure.
+    /// The first half of the orderly end: leaves the communicator. Not called after a failure.
+    fn disconnect(&mut self) -> Result<()> {
+        Ok(())
+    }
+    /// The orderly end: disconnects, if that was not done, and frees everything. Not called after a failure.
     fn close(&mut self) -> Result<()>;
 }
 

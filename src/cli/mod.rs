@@ -146,7 +146,7 @@ pub struct Cli {
     )]
     pub native: Native,
     /// Say to stderr and in the record which algorithm, protocol and channels NCCL uses at each size (one more call
-    /// of each row, untimed)
+    /// of each row, untimed), what NCCL predicts, and over what each rank reaches its peers
     #[arg(long, help_heading = "Of our own")]
     pub explain: bool,
     /// Fail where memory is too short for -e, instead of measuring up to what fits

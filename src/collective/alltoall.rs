@@ -12,7 +12,7 @@ impl Collective for Alltoall {
     }
 
     fn traits(&self) -> Traits {
-        Traits { checks_in_place: false, native: Some(Native::Alltoall), ..Traits::MOVES }
+        Traits { checks_in_place: false, one_call: false, native: Some(Native::Alltoall), ..Traits::MOVES }
     }
 
     fn layout(&self, bytes: u64, dtype: Dtype, me: Member) -> Layout {

@@ -14,7 +14,7 @@ impl Collective for Alltoallv {
     }
 
     fn traits(&self) -> Traits {
-        Traits { checks_in_place: false, ..Traits::MOVES }
+        Traits { checks_in_place: false, one_call: false, ..Traits::MOVES }
     }
 
     fn layout(&self, bytes: u64, dtype: Dtype, me: Member) -> Layout {

@@ -12,7 +12,13 @@ impl Collective for Gather {
     }
 
     fn traits(&self) -> Traits {
-        Traits { rooted: true, synchronising: false, native: Some(Native::Gather), ..Traits::MOVES }
+        Traits {
+            rooted: true,
+            synchronising: false,
+            one_call: false,
+            native: Some(Native::Gather),
+            ..Traits::MOVES
+        }
     }
 
     fn layout(&self, bytes: u64, dtype: Dtype, me: Member) -> Layout {

@@ -12,7 +12,7 @@ impl Collective for Hypercube {
     }
 
     fn traits(&self) -> Traits {
-        Traits::MOVES
+        Traits { one_call: false, ..Traits::MOVES }
     }
 
     fn layout(&self, bytes: u64, dtype: Dtype, me: Member) -> Layout {

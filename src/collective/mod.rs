@@ -59,6 +59,8 @@ pub struct Traits {
     pub checks_in_place: bool,
     /// No rank can finish before every rank has started, so the last to arrive has the shortest time.
     pub synchronising: bool,
+    /// It is one of a library's own collectives; else it is made of sends and receives, or may be.
+    pub one_call: bool,
     /// The one call by which a library may do it, instead of sends and receives.
     pub native: Option<Native>,
     /// Peers that each rank exchanges with, where they are few: NCCL then connects no others.
@@ -84,6 +86,7 @@ impl Traits {
         rooted: false,
         checks_in_place: true,
         synchronising: true,
+        one_call: true,
         native: None,
         peers: None,
     };

@@ -16,6 +16,7 @@ impl Collective for Sendrecv {
             lists_redop: true,
             checks_in_place: false,
             synchronising: false,
+            one_call: false,
             peers: Some(2),
             ..Traits::MOVES
         }

@@ -44,6 +44,8 @@ pub struct Checked {
     pub coverage: Option<f64>,
     /// With `--explain`, the algorithm that the library used, or why that is unknown.
     pub algorithm: Option<String>,
+    /// With `--explain`, the library's own estimate of one operation, in µs, or why there is none.
+    pub predicted: Option<std::result::Result<f64, String>>,
     /// Checked calls.
     pub repetitions: u64,
     /// This process's ranks' counts.

@@ -124,6 +124,7 @@ impl<'a> Bench<'a> {
         self.spent.timed += timed - warmed;
         self.spent.check += timed.elapsed();
         if self.settings.explain {
+            checked.predicted = Some(self.predict(&cases)?);
             checked.algorithm = self.explain(&cases)?;
         }
         Ok((samples, checked))
@@ -137,6 +138,23 @@ impl<'a> Bench<'a> {
         self.operation(cases, 0)?;
         self.backend.wait(deadline)?;
         Ok(self.backend.observed())
+    }
+
+    /// The library's own estimate of one operation, in µs, or why there is none; nothing runs.
+    fn predict(&mut self, cases: &[Case]) -> Result<std::result::Result<f64, String>> {
+        if !self.collective.traits().one_call {
+            return Ok(Err("NCCL predicts no sends and receives".to_owned()));
+        }
+        if cases.iter().any(|case| case.layout.count == 0) {
+            return Ok(Err("no data".to_owned()));
+        }
+        if let Some(reason) = self.backend.unpredictable() {
+            return Ok(Err(reason));
+        }
+        self.backend.predict()?;
+        self.operation(cases, 0)?;
+        let told = self.backend.predicted()?;
+        Ok(told.ok_or_else(|| "NCCL gave none, as for symmetric kernels and tuner plugins".to_owned()))
     }
 
     /// The local ranks' view of `target`.

@@ -107,6 +107,8 @@ pub(super) fn cell(placement: Placement, shown_us: f64, gbps: [f64; 2], wrong: W
         wrong_ranks: Vec::new(),
         coverage: None,
         algorithm: None,
+        predicted_us: None,
+        unpredicted: None,
         groups: Vec::new(),
         per_iteration: None,
         ranks: Vec::new(),

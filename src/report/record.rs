@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Outcome, Preamble};
 use crate::aggregate::Row;
+use crate::backend::transport::Link;
 use crate::error::{Error, Result};
 use crate::session::watch::Culprit;
 use crate::vocab::Dtype;
@@ -55,6 +56,14 @@ pub enum Event {
         steps: Vec<(String, f64)>,
         /// Per size in bytes, its first calls.
         calls: Vec<(u64, Vec<f64>)>,
+    },
+    /// With `--explain`: over what ranks reach their peers.
+    Transport {
+        /// Every rank's, in order of rank, direction and peer.
+        links: Vec<Link>,
+        /// Why some process knows none of its own.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        unknown: Vec<String>,
     },
     /// A type and reduction that are not run here.
     Waived {

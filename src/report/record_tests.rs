@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::aggregate::{Critical, RankSample, Series, Verdict, Wrong};
+use crate::backend::transport::Side;
 use crate::report::{MemoryUse, fixture};
 use crate::verify::Tally;
 
@@ -31,6 +32,9 @@ fn row() -> Row {
         cell.ranks = vec![sample(0, 20.1), sample(1, 19.7)];
         cell.wrong_ranks = vec![1];
         cell.coverage = Some(0.5);
+        cell.algorithm = Some("RING LL 2 channels".to_owned());
+        cell.predicted_us = Some(12.5);
+        cell.unpredicted = Some("one rank".to_owned());
         let stats = cell.per_iteration.as_mut().unwrap();
         stats.times_us = vec![20.1, 20.2];
         stats.per_process_us = vec![vec![20.1, 20.2], vec![19.7, 19.8]];
@@ -72,6 +76,17 @@ fn events() -> Vec<Event> {
         Event::Waived { dtype: Dtype::F8e4m3, redop: "sum".to_owned(), reason: "no fp8 here".to_owned() },
         Event::Note { level: "warning".to_owned(), text: "a remark".to_owned() },
         Event::Finding { kind: "wrong_data".to_owned(), ranks: vec![1], text: "rank 1".to_owned() },
+        Event::Transport {
+            links: vec![Link {
+                rank: 0,
+                side: Side::Send,
+                peer: Some(8),
+                transport: "NET/IB/GDRDMA".to_owned(),
+                devices: vec!["0(4)".to_owned()],
+                channels: 2,
+            }],
+            unknown: vec!["one rank".to_owned()],
+        },
         Event::Finish { exit_code: 0, outcome },
         Event::Failed {
             exit_code: 4,
@@ -157,9 +172,9 @@ fn a_killed_run_leaves_a_readable_record() {
 
 #[test]
 fn half_a_line_in_the_middle_hides_only_itself() {
-    let text = written(&events()[..1]) + "{\"event\":\"row\",\"coun\n" + &written(&events()[7..]);
+    let text = written(&events()[..1]) + "{\"event\":\"row\",\"coun\n" + &written(&events()[8..]);
     let record = read(text.as_bytes()).unwrap();
-    assert_eq!(record.events, [events().remove(0), events().remove(7)]);
+    assert_eq!(record.events, [events().remove(0), events().remove(8)]);
     assert_eq!(record.unreadable, ["{\"event\":\"row\",\"coun"]);
 }
 

@@ -1,6 +1,7 @@
 //! A run from command line to exit code, as one straight line; every process takes the same steps.
 
 mod agreement;
+mod explain;
 mod limits;
 mod reporter;
 mod seat;
@@ -41,7 +42,7 @@ pub fn run(name: &str, cli: &mut Cli) -> Exit {
             say::warning(&word);
         }
     }
-    if let Some(word) = cli.explain.then(setup::offer_profiler).flatten()
+    if let Some(word) = cli.explain.then(explain::offer_profiler).flatten()
         && is_first
     {
         say::warning(word);
@@ -54,7 +55,8 @@ pub fn run(name: &str, cli: &mut Cli) -> Exit {
             file.display()
         ));
     }
-    match Job::start(name, cli, launch) {
+    let log = explain::listen(cli);
+    match Job::start(name, cli, launch, log) {
         Ok((job, gpu)) => job.go(gpu),
         Err(error) => {
             // Before MPI there is no vote: each process says what it met and leaves.
@@ -78,12 +80,19 @@ struct Job<'a> {
     watch: Watch,
     sink: SharedSink,
     who: Who,
+    /// With `--explain`, NCCL's log of this process.
+    log: Option<explain::Log>,
     timeline: Mutex<Timeline>,
 }
 
 impl<'a> Job<'a> {
     /// Everything before MPI: what can be refused is refused, the GPU is chosen, the watchdog starts.
-    fn start(name: &str, cli: &'a Cli, launch: Launch) -> Result<(Self, Option<Result<setup::Gpu>>)> {
+    fn start(
+        name: &str,
+        cli: &'a Cli,
+        launch: Launch,
+        log: Option<explain::Log>,
+    ) -> Result<(Self, Option<Result<setup::Gpu>>)> {
         if let Some(text) = cli.not_supported_yet() {
             return Err(Error::Unsupported(text));
         }
@@ -102,11 +111,23 @@ impl<'a> Job<'a> {
         // a context on GPU 0 from every rank.
         let early = cli.backend == Kind::Nccl && launch.local_rank.is_some();
         let local_rank = launch.local_rank.unwrap_or(0);
-        let gpu =
-            early.then(|| timeline.step("libraries and GPU context", || setup::open_gpu(cli, local_rank, 0)));
+        let gpu = early.then(|| setup::open_gpu(cli, local_rank, 0));
+        timeline.extend(gpu.as_ref().map_or(&[], setup::opening));
         let timeline = Mutex::new(timeline);
         Ok((
-            Self { cli, environment, launch, collective, deadlines, progress, watch, sink, who, timeline },
+            Self {
+                cli,
+                environment,
+                launch,
+                collective,
+                deadlines,
+                progress,
+                watch,
+                sink,
+                who,
+                log,
+                timeline,
+            },
             gpu,
         ))
     }

@@ -73,13 +73,14 @@ fn event_phase(failure: &Failure) -> &'static str {
 
 /// Rank 0's.
 pub(super) struct Reporter {
-    sink: Sink,
+    pub(super) sink: Sink,
     observer: Observer,
     totals: Totals,
     how: Recipe,
     preamble: Preamble,
     checks_in_place: bool,
-    told: HashSet<String>,
+    /// Remarks that were made, each once.
+    pub(super) told: HashSet<String>,
     print_summary: bool,
     /// Colour and ranks of each group, in order of colour.
     groups: Vec<(u32, Vec<u32>)>,
@@ -229,7 +230,13 @@ impl Reporter {
             let check = self.check(placement, &checked);
             let made = self.cell(placement, samples, traffic, check);
             let coverage = checked.coverage.filter(|coverage| *coverage < 1.0);
-            cells.push(Cell { coverage, algorithm: checked.algorithm.clone(), ..made });
+            let (predicted_us, unpredicted) = match checked.predicted.clone() {
+                Some(Ok(us)) => (Some(us), None),
+                Some(Err(reason)) => (None, Some(reason)),
+                None => (None, None),
+            };
+            let algorithm = checked.algorithm.clone();
+            cells.push(Cell { coverage, algorithm, predicted_us, unpredicted, ..made });
             self.tell(series, target, placement, &checked);
         }
         let row = Row {
@@ -248,20 +255,6 @@ impl Reporter {
         self.observer.push(&row);
         self.totals.push(&row);
         self.sink.row(&row);
-    }
-
-    /// The algorithm of each placement that differs from the one before; the record has it in the row.
-    fn explain(&self, row: &Row) {
-        let mut said = None;
-        for cell in &row.cells {
-            let Some(algorithm) = cell.algorithm.as_deref().filter(|algorithm| said != Some(*algorithm))
-            else {
-                continue;
-            };
-            let place = if said.is_some() { " in place" } else { "" };
-            self.sink.say(Level::Info, &format!("algorithm at {}{place}: {algorithm}", row.size_bytes));
-            said = Some(algorithm);
-        }
     }
 
     /// A cell of all ranks, or of their groups.

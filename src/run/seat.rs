@@ -51,6 +51,12 @@ impl Group {
         self.workers.len() as u32 * locals
     }
 
+    /// The rank in the job of a rank of the group.
+    pub(super) fn world_rank(&self, rank: u32, locals: u32) -> u32 {
+        let worker = self.workers.get((rank / locals) as usize).copied().unwrap_or_default();
+        worker * locals + rank % locals
+    }
+
     /// What the group's first worker says, told to the whole group. Collective over all workers.
     #[cfg(feature = "nccl")]
     pub(super) fn told_by_first(&self, seat: &Seat<'_>, words: Vec<u8>) -> Result<Vec<u8>> {

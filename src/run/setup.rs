@@ -8,6 +8,7 @@ use super::world::World;
 #[cfg(feature = "nccl")]
 use std::path::Path;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::aggregate::Average;
 #[cfg(feature = "nccl")]
@@ -101,15 +102,6 @@ fn short_host() -> String {
     full.split('.').next().unwrap_or_default().to_owned()
 }
 
-/// Has NCCL tell its algorithms to this program; a remark where the user has it told to another. Before any thread
-/// is started.
-pub(super) fn offer_profiler() -> Option<&'static str> {
-    #[cfg(feature = "nccl")]
-    return crate::backend::nccl::offer_profiler();
-    #[cfg(not(feature = "nccl"))]
-    None
-}
-
 /// Where NCCL's log goes, if it would tear the table. Before any thread is started.
 pub(super) fn redirect_debug(kind: Kind) -> Option<PathBuf> {
     #[cfg(feature = "nccl")]
@@ -134,6 +126,17 @@ pub(super) fn open_gpu(_cli: &Cli, _local_rank: u32, _thread: u32) -> Result<Gpu
     Err(Error::Setup(
         "--backend nccl needs a build with the feature 'nccl'; --backend mpi measures host memory".to_owned(),
     ))
+}
+
+/// What opening the libraries and GPUs took, in order.
+pub(super) fn opening(gpu: &Result<Gpu>) -> &[(&'static str, Duration)] {
+    #[cfg(feature = "nccl")]
+    return gpu.as_ref().map_or(&[], Gpu::steps);
+    #[cfg(not(feature = "nccl"))]
+    {
+        let _ = gpu;
+        &[]
+    }
 }
 
 /// A backend before its ranks are connected.
@@ -221,26 +224,49 @@ impl Unconnected {
         }
     }
 
-    /// Makes the communicator. A failure here is this process's own: others may hang in it.
+    /// What opening the libraries and GPUs took, in order.
+    pub(super) fn steps(&self) -> &[(&'static str, Duration)] {
+        match self {
+            #[cfg(feature = "nccl")]
+            Self::Gpu(early) => early.steps(),
+            Self::Ready(_) => &[],
+        }
+    }
+
+    /// The communicator's id, made by the group's first worker and told to all.
+    #[cfg_attr(not(feature = "nccl"), expect(clippy::unnecessary_wraps, reason = "with NCCL it fails"))]
+    pub(super) fn meet(&self, seat: &Seat<'_>, group: &Group) -> Result<Vec<u8>> {
+        match self {
+            #[cfg(feature = "nccl")]
+            Self::Gpu(early) => {
+                let id = if group.place == 0 { early.unique_id()?.to_vec() } else { Vec::new() };
+                group.told_by_first(seat, id)
+            }
+            Self::Ready(_) => {
+                let _ = (seat, group);
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    /// Makes the communicator of `meet`'s id. A failure here is this process's own: others may hang in it.
     #[cfg_attr(not(feature = "nccl"), expect(clippy::unnecessary_wraps, reason = "with NCCL it fails"))]
     pub(super) fn connect(
         self,
         cli: &Cli,
-        seat: &Seat<'_>,
+        id: &[u8],
         group: &Group,
         traits: Traits,
     ) -> Result<Box<dyn Backend>> {
         match self {
             #[cfg(feature = "nccl")]
             Self::Gpu(early) => {
-                let id = if group.place == 0 { early.unique_id()?.to_vec() } else { Vec::new() };
-                let id = group.told_by_first(seat, id)?;
                 let locals = early.locals();
                 let options = Options::new(cli, traits);
-                Ok(Box::new(early.connect(&id, group.place * locals, group.ranks(locals), &options)?))
+                Ok(Box::new(early.connect(id, group.place * locals, group.ranks(locals), &options)?))
             }
             Self::Ready(backend) => {
-                let _ = (cli, seat, group, traits);
+                let _ = (cli, id, group, traits);
                 Ok(backend)
             }
         }

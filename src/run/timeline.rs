@@ -31,6 +31,11 @@ impl Timeline {
         Some(Duration::from_secs_f64((up - ticks / 100.0).max(0.0)))
     }
 
+    /// Notes steps that were done and measured elsewhere.
+    pub(super) fn extend(&mut self, steps: &[(&'static str, Duration)]) {
+        self.0.extend_from_slice(steps);
+    }
+
     /// Notes a step that ended now.
     pub(super) fn note(&mut self, name: &'static str, duration: Duration) {
         self.0.push((name, duration));

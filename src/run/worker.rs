@@ -19,7 +19,7 @@ use crate::vocab::{Dtype, Point};
 use agreement::together;
 
 /// Steps of the timeline behind the start.
-const AFTER_START: [&str; 2] = ["sweep", "close communicator"];
+const AFTER_START: [&str; 3] = ["sweep", "close communicator", "free buffers and context"];
 
 impl Job<'_> {
     /// Measures this worker's ranks. Every worker takes the same steps; an error is this worker's own, unless all
@@ -28,7 +28,11 @@ impl Job<'_> {
         let (cli, control, host) = (self.cli, seat.control, self.who.host.as_str());
         // The watchdog looks at one thread of each process; the others wait for it, and it for them.
         let progress = if seat.thread.0 == 0 { self.progress.clone() } else { Progress::default() };
+        let opens_now = gpu.is_none() && seat.thread.0 == 0;
         let early = setup::backend(cli, seat, gpu, host)?;
+        if opens_now {
+            self.timeline().extend(early.steps());
+        }
         let locals = early.locals();
         let group = Group::of(seat, self.environment.split);
         let series = self.plan(control, group.ranks(locals))?;
@@ -49,8 +53,8 @@ impl Job<'_> {
         // Who has come so far waits inside the library; who has not is behind.
         progress.step(1);
         let traits = self.collective.traits();
-        let mut backend =
-            self.timed(seat, "unique id, communicator", || early.connect(cli, seat, &group, traits))?;
+        let id = self.timed(seat, "unique id and broadcast", || early.meet(seat, &group))?;
+        let mut backend = self.timed(seat, "communicator", || early.connect(cli, &id, &group, traits))?;
         self.refuse_by_name(control, &*backend, &series)?;
         let bounds = self.bounds(control, &mut *backend, sharing)?;
         if let Some(reporter) = &mut reporter {
@@ -75,7 +79,9 @@ impl Job<'_> {
         let spent = bench.spent;
         progress.enter(Phase::Close, self.deadlines.later(Duration::ZERO));
         let usage = if cli.memory == 1 { Some(most(control, backend.usage()?)?) } else { None };
-        self.timed(seat, AFTER_START[1], || backend.close())?;
+        self.transport(seat, (&group, locals), reporter.as_ref())?;
+        self.timed(seat, AFTER_START[1], || backend.disconnect())?;
+        self.timed(seat, AFTER_START[2], || backend.close())?;
         if let Some(reporter) = reporter.as_ref().filter(|_| cli.cold_start) {
             let mut steps = self.timeline().steps_us();
             steps.retain(|(name, _)| AFTER_START.contains(name));

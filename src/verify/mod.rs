@@ -30,10 +30,45 @@ use crate::vocab::{Dtype, RedOp};
 /// The kernels of `kernels/verify.cu` as PTX for compute capability 6.0 and later.
 pub const PTX: &str = include_str!("kernels/verify.ptx");
 
-/// The same, compiled for the compute capabilities whose major number comes first: a driver compiles PTX at the first
-/// start for seconds, which a thousand ranks would all do.
-pub const CUBINS: [(u32, &[u8]); 2] =
-    [(8, include_bytes!("kernels/verify_sm80.cubin")), (9, include_bytes!("kernels/verify_sm90.cubin"))];
+/// The same, compiled for a compute capability (× 10); it also runs where only the minor number is larger. A driver
+/// compiles PTX at the first start for seconds, which a thousand ranks would all do.
+const CUBINS: [(u32, &[u8]); 4] = [
+    (80, include_bytes!("kernels/verify_sm80.cubin")),
+    (90, include_bytes!("kernels/verify_sm90.cubin")),
+    (100, include_bytes!("kernels/verify_sm100.cubin")),
+    (120, include_bytes!("kernels/verify_sm120.cubin")),
+];
+
+/// The compiled kernels for a device of this compute capability (× 10); none where only PTX serves it.
+pub fn cubin(capability: u32) -> Option<&'static [u8]> {
+    let fits = |(of, _): &&(u32, &[u8])| *of / 10 == capability / 10;
+    CUBINS.iter().find(fits).map(|(_, code)| *code)
+}
+
+#[cfg(test)]
+mod cubin_tests {
+    use super::*;
+
+    /// Machine and architecture in the ELF header: the second is in the flags, one byte further from ABI 8 on.
+    fn architecture(code: &[u8]) -> (u16, u8) {
+        (u16::from_le_bytes([code[18], code[19]]), code[if code[8] < 8 { 48 } else { 49 }])
+    }
+
+    #[test]
+    fn every_cubin_is_of_its_architecture_and_chosen_for_it() {
+        const CUDA: u16 = 190;
+        for (capability, code) in CUBINS {
+            assert_eq!(&code[..4], b"\x7fELF");
+            assert_eq!(architecture(code), (CUDA, capability as u8));
+            for minor in 0..10 {
+                assert_eq!(cubin(capability + minor), Some(code), "{capability} + {minor}");
+            }
+        }
+        for other in [0, 60, 75, 79, 110, 130] {
+            assert_eq!(cubin(other), None, "{other}");
+        }
+    }
+}
 
 /// How a library adds 8-bit integers whose sum leaves the type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 /* A libnccl for tests without a GPU: one or more ranks of one process, data moved by memcpy when a call or its group
  * ends. It checks the arguments that NCCL checks. Built with -D to be another version or to misbehave:
  * VERSION=n (22803), ASYNC=code (after the first operation), OLD (no ncclMemAlloc), WITHOUT_SEND (a symbol missing),
- * REFUSE_INIT=code, NULL_STREAM (accept it), NULL_HANDLE (registration that does nothing), NO_NATIVE (no calls of 2.28). Reductions are done for one rank only, where they are copies. */
+ * REFUSE_INIT=code, NULL_STREAM (accept it), NULL_HANDLE (registration that does nothing), NO_NATIVE (no calls of 2.28),
+ * NO_ESTIMATE (a simulation that tells none). Reductions are done for one rank only, where they are copies. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -98,6 +99,17 @@ static int check_op(int op, struct comm *comm) {
 }
 #define NEED_OP do { int checked = check_op(op, comm); if (checked) return checked; } while (0)
 
+/* As debug.cc: the file is made anew once, and INIT lines are flushed one by one. */
+static void say_connection(int rank, int peer) {
+  static FILE *file;
+  const char *level = getenv("NCCL_DEBUG"), *subsystems = getenv("NCCL_DEBUG_SUBSYS"), *name = getenv("NCCL_DEBUG_FILE");
+  if (!level || strcmp(level, "INFO") || !name || (subsystems && !strstr(subsystems, "INIT"))) return;
+  if (!file && !(file = fopen(name, "w"))) return;
+  setlinebuf(file);
+  for (int channel = 0; channel < 2; channel++)
+    fprintf(file, "fake:1:2 [%d] NCCL INFO Channel %02d/0 : %d[%d] -> %d[%d] via P2P/CUMEM\n", rank, channel, rank, rank, peer, peer);
+}
+
 int ncclGetVersion(int *version) { *version = VERSION; return SUCCESS; }
 int ncclGetUniqueId(struct id *id) { memset(id, 0xee, sizeof *id); return SUCCESS; }
 int ncclCommInitRankConfig(struct comm **comm, int ranks, struct id id, int rank, const struct config *config) {
@@ -110,6 +122,7 @@ int ncclCommInitRankConfig(struct comm **comm, int ranks, struct id id, int rank
   *comm = comms[rank] = calloc(1, sizeof **comm);
   **comm = (struct comm){MAGIC, rank, ranks, 0, 0};
   announced = ranks;
+  if (ranks > 1) say_connection(rank, (rank + 1) % ranks);
   joined++;
   return SUCCESS;
 }
@@ -146,6 +159,26 @@ int ncclGroupEnd(void) {
   if (joined != announced) FAIL(INVALID_USAGE, "not all ranks joined");
   return run_queue();
 }
+
+#if VERSION >= 22200
+/* As NCCL: the group's collectives are forgotten and its sends stay queued. The estimate is that of the last. */
+struct sim { size_t size; unsigned magic, version; float us; };
+int ncclGroupSimulateEnd(struct sim *sim) {
+  if (depth == 0) FAIL(INVALID_USAGE, "a group that was never opened");
+  if (--depth) return SUCCESS;
+  NEED(sim && sim->magic == 0x74685283 && sim->size == 24 && sim->version == VERSION && sim->us == -1.0f, "ncclSimInfo_t argument not initialized");
+  int kept = 0;
+  for (int i = 0; i < queued; i++) {
+    if (queue[i].comm->ranks == 1) FAIL(INVALID_USAGE, "one rank's operation is run, not simulated");
+    if (queue[i].call == SEND || queue[i].call == RECV) queue[kept++] = queue[i];
+#ifndef NO_ESTIMATE
+    else sim->us = 10 + queue[i].bytes / 1000.0f;
+#endif
+  }
+  queued = kept;
+  return SUCCESS;
+}
+#endif
 
 int ncclAllReduce(const void *from, void *to, size_t count, int type, int op, struct comm *comm, void *stream) { NEED_OP; return enqueue(ALL_REDUCE, from, to, count, type, 0, comm, stream); }
 int ncclReduceScatter(const void *from, void *to, size_t count, int type, int op, struct comm *comm, void *stream) { NEED_OP; return enqueue(REDUCE_SCATTER, from, to, count, type, 0, comm, stream); }

@@ -92,10 +92,9 @@ pub(super) struct Place {
 }
 
 /// Opens the context of each device, the first one last: it is then the current one.
-pub(super) fn open(cuda: &Cuda, indices: &[u32]) -> Result<Vec<Place>> {
-    let driver = driver(cuda)?;
+pub(super) fn open(cuda: &Cuda, indices: &[u32], driver: &str) -> Result<Vec<Place>> {
     let mut places: Vec<_> =
-        indices.iter().rev().map(|&index| place(cuda, index, &driver)).collect::<Result<_>>()?;
+        indices.iter().rev().map(|&index| place(cuda, index, driver)).collect::<Result<_>>()?;
     places.reverse();
     Ok(places)
 }
@@ -140,7 +139,7 @@ fn uuid(bytes: [u8; 16], is_instance: bool) -> String {
 }
 
 /// The driver's version: its own number where NVML tells it, else the CUDA version that it serves.
-fn driver(cuda: &Cuda) -> Result<String> {
+pub(super) fn driver(cuda: &Cuda) -> Result<String> {
     let by_nvml = nvml_wrapper::Nvml::init().and_then(|nvml| nvml.sys_driver_version());
     match by_nvml {
         Ok(version) => Ok(version),

@@ -10,6 +10,9 @@ pub fn offer_profiler() -> Option<&'static str> {
     (!ffi::offer_profiler()).then_some("NCCL_PROFILER_PLUGIN is set and stays: --explain learns nothing")
 }
 
+/// The first version with `ncclGroupSimulateEnd`.
+const PREDICTS: u32 = 22_200;
+
 /// The first version whose profiler interface this program serves, and that can find it here.
 const SERVED: u32 = 22_705;
 
@@ -19,6 +22,18 @@ impl Nccl {
         let seen = ffi::seen_of(self.first_rank);
         let version = self.api.version();
         words(&seen, self.ranks, version, ffi::is_profiler_loaded())
+    }
+
+    /// Why NCCL can estimate nothing here. With one rank it would run the operation.
+    pub(super) fn no_estimate(&self) -> Option<String> {
+        let version = self.api.version();
+        if self.ranks == 1 {
+            Some("one rank".to_owned())
+        } else if !self.api.has_estimate() {
+            Some(format!("needs NCCL {}, this is {}", version_text(PREDICTS), version_text(version)))
+        } else {
+            None
+        }
     }
 }
 

@@ -26,36 +26,39 @@ mod tests;
 mod wait;
 
 use std::ffi::c_int;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 pub use config::{Options, Register};
-pub use debug::debug_file;
+pub use debug::{Log, debug_file, listen, redirect_debug};
 pub use device::{Request, choose_devices};
 pub use explain::offer_profiler;
 
 use self::device::Place;
 use self::ffi::Cuda;
-use self::local::{Local, type_number};
+use self::local::{Local, Remains, type_number};
 use super::{Backend, Caps, Device, Kind, Library, Memory, Remark, Setup, Usage};
 use crate::collective::{Native, Ops};
 use crate::error::{Error, Result};
 use crate::verify::{Arithmetic, Bad, Pattern, Tally};
 use crate::vocab::{Content, Dtype, RedOp};
 
-/// Sets `NCCL_DEBUG_FILE` where NCCL's log would otherwise tear the table, and says to which file name. To be called
-/// before [`Early::open`], and before any thread is started.
-pub fn redirect_debug(folder: &Path) -> Option<PathBuf> {
-    let file = debug_file(|name| std::env::var(name).ok(), folder)?;
-    ffi::set("NCCL_DEBUG_FILE", file.as_os_str());
-    Some(file)
-}
-
 /// The libraries, and a context on each of the process's GPUs.
 pub struct Early {
     cuda: &'static Cuda,
     api: &'static ffi::Nccl,
     places: Vec<Place>,
+    steps: Steps,
+}
+
+/// What was done, in order, and how long it took.
+type Steps = Vec<(&'static str, Duration)>;
+
+/// Does a step and notes its duration.
+fn step<T>(steps: &mut Steps, name: &'static str, act: impl FnOnce() -> T) -> T {
+    let start = Instant::now();
+    let done = act();
+    steps.push((name, start.elapsed()));
+    done
 }
 
 impl Early {
@@ -66,11 +69,20 @@ impl Early {
 
     /// As `open`, with another libcuda.
     fn open_from(request: &Request, cuda_names: &[String]) -> Result<Self> {
-        let cuda = Cuda::load(cuda_names)?;
-        let api = ffi::Nccl::load(&library::nccl_names(request.library.as_deref()))?;
+        let mut steps = Steps::new();
+        let cuda = step(&mut steps, "libcuda and cuInit", || Cuda::load(cuda_names))?;
+        let names = library::nccl_names(request.library.as_deref());
+        let api = step(&mut steps, "NCCL library", || ffi::Nccl::load(&names))?;
         let indices = choose_devices(cuda.device_count()?, request)?;
         let mine = device::part(request.thread, &indices);
-        Ok(Self { cuda, api, places: device::open(cuda, mine)? })
+        let driver = step(&mut steps, "driver version (NVML)", || device::driver(cuda))?;
+        let places = step(&mut steps, "GPU context", || device::open(cuda, mine, &driver))?;
+        Ok(Self { cuda, api, places, steps })
+    }
+
+    /// What `open` did, in order, and how long each step took.
+    pub fn steps(&self) -> &[(&'static str, Duration)] {
+        &self.steps
     }
 
     /// The GPUs of the local ranks.
@@ -110,6 +122,8 @@ pub struct Nccl {
     cuda: &'static Cuda,
     api: &'static ffi::Nccl,
     locals: Vec<Local>,
+    /// What is left of them without the communicator.
+    remains: Vec<Remains>,
     /// Index of the selected local rank; always one of `locals`.
     selected: usize,
     first_rank: u32,
@@ -139,7 +153,7 @@ impl Nccl {
         let wrong_id = || Error::Setup(format!("NCCL's id has 128 bytes, not {}", id.len()));
         let id: &[u8; 128] = id.try_into().map_err(|_| wrong_id())?;
         let native = early.native(options)?;
-        let Early { cuda, api, places } = early;
+        let Early { cuda, api, places, .. } = early;
         let contexts: Vec<_> = places.iter().map(|place| &place.context).collect();
         let free_before = modes::free(cuda, &contexts, options.memory)?;
         let comms = api.init(cuda, &contexts, &options.config(api.version()), id, (first_rank, ranks))?;
@@ -155,6 +169,7 @@ impl Nccl {
             cuda,
             api,
             locals,
+            remains: Vec::new(),
             selected: 0,
             first_rank,
             ranks,
@@ -338,6 +353,18 @@ impl Backend for Nccl {
         Some(self.seen())
     }
 
+    fn unpredictable(&self) -> Option<String> {
+        self.no_estimate()
+    }
+
+    fn predict(&mut self) -> Result<()> {
+        self.api.group_start()
+    }
+
+    fn predicted(&mut self) -> Result<Option<f64>> {
+        self.api.simulate_end()
+    }
+
     fn capture(&mut self) -> Result<()> {
         self.for_each(|nccl| nccl.cuda.begin_capture(&nccl.local().stream))
     }
@@ -363,13 +390,17 @@ impl Backend for Nccl {
         })
     }
 
-    fn close(&mut self) -> Result<()> {
-        let (cuda, api, failed) = (self.cuda, self.api, self.failed);
-        let mut remains = Vec::with_capacity(self.locals.len());
+    fn disconnect(&mut self) -> Result<()> {
         for local in std::mem::take(&mut self.locals) {
-            cuda.enter(&local.place.context)?;
-            remains.push(local.leave(api, failed)?);
+            self.cuda.enter(&local.place.context)?;
+            self.remains.push(local.leave(self.api, self.failed)?);
         }
-        remains.into_iter().try_for_each(|rest| rest.free(cuda, api))
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<()> {
+        self.disconnect()?;
+        let remains = std::mem::take(&mut self.remains);
+        remains.into_iter().try_for_each(|rest| rest.free(self.cuda, self.api))
     }
 }

@@ -153,3 +153,64 @@ fn kernels_are_compiled_by_the_driver_where_no_compiled_ones_fit() {
         nccl.close().unwrap();
     }
 }
+
+#[test]
+fn nccl_predicts_a_collective_without_running_it() {
+    let fakes = Fakes::new(&["DEVICES=2"], &[]);
+    let mut nccl = fakes.connect(2).unwrap();
+    nccl.prepare(&setup(Dtype::Float, Some(RedOp::Sum), 0)).unwrap();
+    assert_eq!(nccl.unpredictable(), None);
+    for count in [1000, 2000] {
+        nccl.predict().unwrap();
+        // The fake cannot reduce over two ranks: it would fail if this were run, now or with the next group.
+        nccl.group_start().unwrap();
+        for local in 0..2 {
+            nccl.select(local).unwrap();
+            nccl.all_reduce(SEND, RECV, count).unwrap();
+        }
+        nccl.group_end().unwrap();
+        let predicted = nccl.predicted().unwrap().unwrap();
+        assert!((predicted - (10.0 + count as f64 * 4.0 / 1000.0)).abs() < 1e-3, "{predicted}");
+    }
+    nccl.group_start().unwrap();
+    for local in 0..2 {
+        nccl.select(local).unwrap();
+        nccl.all_gather(SEND, RECV, 100).unwrap();
+    }
+    nccl.group_end().unwrap();
+    nccl.wait(LONG).unwrap();
+    assert_eq!(failure(nccl.predicted()).0, Exit::Library, "no group is open");
+    nccl.close().unwrap();
+}
+
+#[test]
+fn a_prediction_that_cannot_be_has_a_reason() {
+    for (ranks, version, reason) in [
+        (1, "VERSION=22803", Some("one rank")),
+        (2, "VERSION=22200", None),
+        (2, "VERSION=22105", Some("needs NCCL 2.22.0, this is 2.21.5")),
+    ] {
+        let fakes = Fakes::new(&["DEVICES=2"], &[version]);
+        let mut nccl = fakes.connect(ranks).unwrap();
+        assert_eq!(nccl.unpredictable().as_deref(), reason, "{ranks} {version}");
+        nccl.close().unwrap();
+    }
+    let fakes = Fakes::new(&["DEVICES=2"], &["NO_ESTIMATE"]);
+    let mut nccl = fakes.connect(2).unwrap();
+    nccl.predict().unwrap();
+    assert_eq!(nccl.predicted().unwrap(), None);
+    nccl.close().unwrap();
+}
+
+#[test]
+fn opening_tells_its_steps_and_leaving_comes_before_freeing() {
+    let fakes = Fakes::new(&["DEVICES=2"], &[]);
+    let early = fakes.open(&fakes.request(2)).unwrap();
+    let names: Vec<_> = early.steps().iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, ["libcuda and cuInit", "NCCL library", "driver version (NVML)", "GPU context"]);
+    let mut nccl = fakes.connect(2).unwrap();
+    nccl.disconnect().unwrap();
+    assert_eq!((nccl.locals(), nccl.remains.len()), (0, 2));
+    nccl.close().unwrap();
+    assert!(nccl.remains.is_empty());
+}

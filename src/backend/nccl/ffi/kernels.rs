@@ -52,9 +52,7 @@ impl Kernels {
     /// Loads the kernels into the current context of a GPU with so many multiprocessors and this compute
     /// capability (× 10): compiled ones where this program has them, else the driver compiles them.
     pub(in super::super) fn load(cuda: &Cuda, processors: u32, capability: u32) -> Result<Self> {
-        let fits = |(major, _): &&(u32, &[u8])| *major == capability / 10;
-        let compiled = verify::CUBINS.iter().find(fits).and_then(|(_, code)| cuda.compiled(code));
-        let module = if let Some(module) = compiled {
+        let module = if let Some(module) = verify::cubin(capability).and_then(|code| cuda.compiled(code)) {
             module
         } else {
             let damaged = "the check kernels inside this program are damaged";

@@ -79,6 +79,10 @@ functions! {
     }
 }
 
+/// `NCCL_SIM_INFO_INITIALIZER`: its magic number, and what an estimate holds before NCCL writes one.
+const SIM_MAGIC: c_uint = 0x7468_5283;
+const SIM_UNDEFINED: f32 = -1.0;
+
 /// A communicator of one local rank.
 #[derive(Debug)]
 pub(in super::super) struct Comm(pub(super) ncclComm_t);
@@ -285,5 +289,28 @@ impl Nccl {
     pub(in super::super) fn group_end(&self) -> Result<()> {
         // SAFETY: no arguments; without an open group it is refused.
         self.ok("ncclGroupEnd", unsafe { (self.f.group_end)() })
+    }
+
+    /// Whether a group can be closed by `simulate_end` (2.22).
+    pub(in super::super) fn has_estimate(&self) -> bool {
+        self.f.simulate.is_some()
+    }
+
+    /// Closes the outermost group without running it: NCCL's own estimate of its operation, in µs; `None` where it
+    /// gives none. NCCL forgets the collectives of the group, but keeps sends and receives for the next one and runs
+    /// what one rank does alone, so none of these may be in it (`taskAppend` and `groupLaunch`, 2.22 to 2.30).
+    pub(in super::super) fn simulate_end(&self) -> Result<Option<f64>> {
+        let absent = || Error::Setup("this NCCL estimates nothing; this is an error of critrank".to_owned());
+        let simulate = self.f.simulate.ok_or_else(absent)?;
+        let mut info = ncclSimInfo_t {
+            size: size_of::<ncclSimInfo_t>(),
+            magic: SIM_MAGIC,
+            version: self.version,
+            estimatedTime: SIM_UNDEFINED,
+        };
+        // SAFETY: reads the structure by the size that it states, and writes no more than that.
+        self.ok("ncclGroupSimulateEnd", unsafe { simulate(&raw mut info) })?;
+        // A tuner plugin says 0 for what it has chosen.
+        Ok((info.estimatedTime > 0.0).then_some(f64::from(info.estimatedTime)))
     }
 }

@@ -2,6 +2,7 @@
 
 mod agreement;
 mod explain;
+mod gpu;
 mod limits;
 mod reporter;
 mod seat;
@@ -25,6 +26,7 @@ use crate::session::Control;
 use crate::session::launcher::Launch;
 use crate::session::team::Team;
 use crate::session::watch::{ADDRESS_VARIABLE, Phase, Progress, Watch, Who};
+use gpu::Gpu;
 use seat::Seat;
 use timeline::Timeline;
 use world::World;
@@ -83,6 +85,8 @@ struct Job<'a> {
     /// With `--explain`, NCCL's log of this process.
     log: Option<explain::Log>,
     timeline: Mutex<Timeline>,
+    /// The local rank whose GPU is opened while MPI starts.
+    beside: Option<u32>,
 }
 
 impl<'a> Job<'a> {
@@ -92,7 +96,7 @@ impl<'a> Job<'a> {
         cli: &'a Cli,
         launch: Launch,
         log: Option<explain::Log>,
-    ) -> Result<(Self, Option<Result<setup::Gpu>>)> {
+    ) -> Result<(Self, Option<Result<Gpu>>)> {
         if let Some(text) = cli.not_supported_yet() {
             return Err(Error::Unsupported(text));
         }
@@ -108,11 +112,10 @@ impl<'a> Job<'a> {
         progress.enter(Phase::Setup, deadlines.init);
         let watch = Watch::start(who.clone(), &progress, reporter::emergency(&sink))?;
         // Where the launcher tells the local rank, before MPI_Init: an MPI with CUDA support would otherwise open
-        // a context on GPU 0 from every rank.
-        let early = cli.backend == Kind::Nccl && launch.local_rank.is_some();
-        let local_rank = launch.local_rank.unwrap_or(0);
-        let gpu = early.then(|| setup::open_gpu(cli, local_rank, 0));
-        timeline.extend(gpu.as_ref().map_or(&[], setup::opening));
+        // a context on GPU 0 from every rank. Another MPI may start meanwhile: each takes a quarter of a second.
+        let local_rank = launch.local_rank.filter(|_| cli.backend == Kind::Nccl);
+        let beside = local_rank.filter(|_| gpu::mpi_leaves_gpus_alone());
+        let gpu = local_rank.filter(|_| beside.is_none()).map(|rank| gpu::open(cli, rank, 0));
         let timeline = Mutex::new(timeline);
         Ok((
             Self {
@@ -127,14 +130,21 @@ impl<'a> Job<'a> {
                 who,
                 log,
                 timeline,
+                beside,
             },
             gpu,
         ))
     }
 
     /// The rest: all processes together, each with its threads.
-    fn go(mut self, gpu: Option<Result<setup::Gpu>>) -> Exit {
-        let started = self.timeline().step("MPI_Init", || World::init(self.cli.backend == Kind::Sim));
+    fn go(mut self, gpu: Option<Result<Gpu>>) -> Exit {
+        let (started, gpu) = std::thread::scope(|scope| {
+            let opening = self.beside.map(|rank| scope.spawn(move || gpu::open(self.cli, rank, 0)));
+            let started = self.timeline().step("MPI_Init", || World::init(self.cli.backend == Kind::Sim));
+            let opened = opening.and_then(|opening| opening.join().ok());
+            (started, opened.or(gpu))
+        });
+        self.timeline().extend(gpu.as_ref().map_or(&[], gpu::opening));
         let world = match started {
             Ok(world) => world,
             Err(error) => {
@@ -162,7 +172,7 @@ impl<'a> Job<'a> {
     }
 
     /// Every thread measures its ranks; all come to the same exit code.
-    fn work(&self, world: &World, gpu: Option<Result<setup::Gpu>>) -> Exit {
+    fn work(&self, world: &World, gpu: Option<Result<Gpu>>) -> Exit {
         let threads = self.cli.threads as u32;
         let team = Team::new(world.control(), threads);
         let worker = |thread: u32, gpu| {

@@ -3,6 +3,7 @@
 #[cfg(feature = "nccl")]
 use super::agreement::fits;
 use super::agreement::{Card, together};
+use super::gpu::{self, Gpu};
 use super::seat::{Group, Seat};
 use super::world::World;
 #[cfg(feature = "nccl")]
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use crate::aggregate::Average;
 #[cfg(feature = "nccl")]
-use crate::backend::nccl::{Early, Options, Request};
+use crate::backend::nccl::Options;
 use crate::backend::sim::{Law, Sim};
 use crate::backend::{Backend, Device, Kind, Library};
 use crate::cli::Cli;
@@ -23,12 +24,6 @@ use crate::report::{Config, Preamble, Site};
 use crate::session::Control;
 use crate::session::launcher::Launch;
 use crate::session::watch::Who;
-
-/// The GPU of this process, opened before MPI; without the `nccl` feature there is none.
-#[cfg(feature = "nccl")]
-pub(super) type Gpu = Early;
-#[cfg(not(feature = "nccl"))]
-pub(super) type Gpu = std::convert::Infallible;
 
 /// The collective of this binary.
 pub(super) fn collective(name: &str, environment: &Environment) -> Result<Box<dyn Collective>> {
@@ -112,33 +107,6 @@ pub(super) fn redirect_debug(kind: Kind) -> Option<PathBuf> {
     None
 }
 
-/// Chooses and opens this process's GPU.
-#[cfg(feature = "nccl")]
-pub(super) fn open_gpu(cli: &Cli, local_rank: u32, thread: u32) -> Result<Gpu> {
-    let (gpus, threads) = (cli.gpus as u32, cli.threads as u32);
-    let request = Request::new(local_rank, gpus * threads, |name| std::env::var(name).ok())?;
-    Gpu::open(&Request { thread: (thread, threads), ..request })
-}
-
-/// Chooses and opens this process's GPU.
-#[cfg(not(feature = "nccl"))]
-pub(super) fn open_gpu(_cli: &Cli, _local_rank: u32, _thread: u32) -> Result<Gpu> {
-    Err(Error::Setup(
-        "--backend nccl needs a build with the feature 'nccl'; --backend mpi measures host memory".to_owned(),
-    ))
-}
-
-/// What opening the libraries and GPUs took, in order.
-pub(super) fn opening(gpu: &Result<Gpu>) -> &[(&'static str, Duration)] {
-    #[cfg(feature = "nccl")]
-    return gpu.as_ref().map_or(&[], Gpu::steps);
-    #[cfg(not(feature = "nccl"))]
-    {
-        let _ = gpu;
-        &[]
-    }
-}
-
 /// A backend before its ranks are connected.
 pub(super) enum Unconnected {
     /// GPUs are open.
@@ -164,7 +132,7 @@ pub(super) fn backend(
         }
         Kind::Mpi => ready_mpi(seat.world, host),
         Kind::Nccl => {
-            let opened = gpu.unwrap_or_else(|| open_gpu(cli, seat.world.local().0, seat.thread.0));
+            let opened = gpu.unwrap_or_else(|| gpu::open(cli, seat.world.local().0, seat.thread.0));
             nccl(control, host, opened)
         }
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::gpu::Gpu;
 use super::limits::{self, Bounds};
 use super::reporter::Reporter;
 use super::seat::{Group, Seat};
@@ -24,7 +25,7 @@ const AFTER_START: [&str; 3] = ["sweep", "close communicator", "free buffers and
 impl Job<'_> {
     /// Measures this worker's ranks. Every worker takes the same steps; an error is this worker's own, unless all
     /// have agreed on it.
-    pub(super) fn measure(&self, seat: &Seat<'_>, gpu: Option<Result<setup::Gpu>>) -> Result<Exit> {
+    pub(super) fn measure(&self, seat: &Seat<'_>, gpu: Option<Result<Gpu>>) -> Result<Exit> {
         let (cli, control, host) = (self.cli, seat.control, self.who.host.as_str());
         // The watchdog looks at one thread of each process; the others wait for it, and it for them.
         let progress = if seat.thread.0 == 0 { self.progress.clone() } else { Progress::default() };

@@ -11,6 +11,7 @@ mod check;
 mod config;
 mod debug;
 mod device;
+mod early;
 mod explain;
 mod ffi;
 mod hints;
@@ -31,9 +32,11 @@ use std::time::{Duration, Instant};
 pub use config::{Options, Register};
 pub use debug::{Log, debug_file, listen, redirect_debug};
 pub use device::{Request, choose_devices};
+pub use early::Early;
 pub use explain::offer_profiler;
+pub use ffi::mpi_knows_cuda;
 
-use self::device::Place;
+use self::early::describe;
 use self::ffi::Cuda;
 use self::local::{Local, Remains, type_number};
 use super::{Backend, Caps, Device, Kind, Library, Memory, Remark, Setup, Usage};
@@ -41,81 +44,6 @@ use crate::collective::{Native, Ops};
 use crate::error::{Error, Result};
 use crate::verify::{Arithmetic, Bad, Pattern, Tally};
 use crate::vocab::{Content, Dtype, RedOp};
-
-/// The libraries, and a context on each of the process's GPUs.
-pub struct Early {
-    cuda: &'static Cuda,
-    api: &'static ffi::Nccl,
-    places: Vec<Place>,
-    steps: Steps,
-}
-
-/// What was done, in order, and how long it took.
-type Steps = Vec<(&'static str, Duration)>;
-
-/// Does a step and notes its duration.
-fn step<T>(steps: &mut Steps, name: &'static str, act: impl FnOnce() -> T) -> T {
-    let start = Instant::now();
-    let done = act();
-    steps.push((name, start.elapsed()));
-    done
-}
-
-impl Early {
-    /// Loads libcuda and libnccl, chooses the GPUs, and opens their contexts. To be called before `MPI_Init`.
-    pub fn open(request: &Request) -> Result<Self> {
-        Self::open_from(request, &library::cuda_names())
-    }
-
-    /// As `open`, with another libcuda.
-    fn open_from(request: &Request, cuda_names: &[String]) -> Result<Self> {
-        let mut steps = Steps::new();
-        let cuda = step(&mut steps, "libcuda and cuInit", || Cuda::load(cuda_names))?;
-        let names = library::nccl_names(request.library.as_deref());
-        let api = step(&mut steps, "NCCL library", || ffi::Nccl::load(&names))?;
-        let indices = choose_devices(cuda.device_count()?, request)?;
-        let mine = device::part(request.thread, &indices);
-        let driver = step(&mut steps, "driver version (NVML)", || device::driver(cuda))?;
-        let places = step(&mut steps, "GPU context", || device::open(cuda, mine, &driver))?;
-        Ok(Self { cuda, api, places, steps })
-    }
-
-    /// What `open` did, in order, and how long each step took.
-    pub fn steps(&self) -> &[(&'static str, Duration)] {
-        &self.steps
-    }
-
-    /// The GPUs of the local ranks.
-    pub fn devices(&self) -> Vec<Device> {
-        self.places.iter().map(|place| place.device.clone()).collect()
-    }
-
-    /// NCCL, as it was loaded.
-    pub fn library(&self) -> Library {
-        describe(self.api)
-    }
-
-    /// A new id for a communicator: made by one rank, given to all.
-    pub fn unique_id(&self) -> Result<[u8; 128]> {
-        self.api.unique_id()
-    }
-
-    /// Local ranks.
-    pub fn locals(&self) -> u32 {
-        self.places.len() as u32
-    }
-
-    /// Joins the communicator of `ranks` ranks with this process's local ranks as ranks `first_rank..`. Blocks
-    /// until all ranks have joined. `id` is the same for all, from [`Early::unique_id`] of one of them.
-    pub fn connect(self, id: &[u8], first_rank: u32, ranks: u32, options: &Options) -> Result<Nccl> {
-        Nccl::connect(self, id, first_rank, ranks, options)
-    }
-}
-
-fn describe(api: &ffi::Nccl) -> Library {
-    let code = api.version();
-    Library { name: "NCCL".to_owned(), version: config::version_text(code), code, path: api.path() }
-}
 
 /// The local ranks of one process, and the communicator that they share with all others.
 pub struct Nccl {

@@ -78,6 +78,9 @@ pub(in super::super) struct Gpu(CUdevice);
 #[derive(Debug)]
 pub(in super::super) struct Context(CUcontext, CUdevice);
 
+// SAFETY: any thread may make a context current; the handle names it and is not tied to the thread that made it.
+unsafe impl Send for Context {}
+
 /// A stream that does not wait for the default stream, or the default stream itself.
 #[derive(Debug)]
 pub(in super::super) struct Stream(pub(super) CUstream);

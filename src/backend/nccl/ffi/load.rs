@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "dlopen and dlsym")]
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, c_int};
 use std::path::PathBuf;
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
@@ -35,6 +35,15 @@ fn reason(error: &libloading::Error) -> String {
 pub(super) unsafe fn function<F: Copy>(library: &'static Library, symbol: &str) -> Option<F> {
     // SAFETY: the caller vouches for the type; the library is never closed, so the copy stays valid.
     unsafe { library.get::<F>(symbol) }.ok().map(|found| *found)
+}
+
+/// Whether the MPI library in this process knows CUDA, or does not say.
+pub fn mpi_knows_cuda() -> bool {
+    let process = Library::this();
+    // SAFETY: Open MPI and MPICH declare it so.
+    let query = unsafe { process.get::<unsafe extern "C" fn() -> c_int>("MPIX_Query_cuda_support") };
+    // SAFETY: it takes nothing and may be called at any time, before MPI_Init as well.
+    query.map_or(true, |query| unsafe { query() } != 0)
 }
 
 /// The file that holds the code at `address`, from the kernel's list of mappings.

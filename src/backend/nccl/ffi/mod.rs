@@ -17,6 +17,7 @@ pub(super) use cuda::{Address, Buffer, Context, Cuda, Event, Gpu, Stream};
 pub(super) use environment::set;
 pub(super) use graph::Graph;
 pub(super) use kernels::Kernels;
+pub use load::mpi_knows_cuda;
 pub(super) use nccl::{Comm, Lane, Nccl, Reduction};
 pub(super) use profiler::{Seen, is_loaded as is_profiler_loaded, offer as offer_profiler, seen_of, watch};
 pub(super) use register::Registered;

@@ -266,30 +266,17 @@ template <u32 KIND, u32 WIDTH, bool INPUT> struct Words {
     return Both<LANE>{bits, bits};
   }
 
-  // `half` for small bounded contributions: what the elements of a half have in common is done to all of them at once.
-  // No element carries into its neighbour, since all values are normal and finite.
-  FN_MEMBER u32 small_half(u32 at, u32 h, u32 sg) {
+  // A small value of a bounded form, without sign and with the lowest exponent.
+  FN_MEMBER u32 small(u32 value, u32 lowest) {
+    if (!f.s.is_float) return value * (INPUT ? (u32)f.s.factor : 1);
+    return (bits_of((float)value) >> (23 - f.s.mantissa)) + lowest;
+  }
+
+  // Small values of a half with the exponents and signs that `h` and `sg` give them, all at once: no element carries into
+  // its neighbour, since all values are normal and finite. 0 where no bit of `contributes` is set.
+  FN_MEMBER u32 dressed(u32 values, u32 contributes, u32 at, u32 h, u32 sg) {
     const Spec &s = f.s;
-    const u32 keep = (1u << WIDTH % 32) - 1, ones = ~0u / keep;
-    u32 values = 0, contributes = 0, leads = 0, lowest = (u32)s.exponent;
-    if ((rank + (u32)s.repetition) & 1) lowest -= s.scale << s.mantissa;
-    UNROLL(4)
-    for (u32 e = 0; e < PER_HALF; e++) {
-      u32 digit = (index + at + e) & s.digit_last;
-      u32 value = 1 + (digit_of(s, place.q, digit) ^ s.digit_flip);
-      u32 bits = s.is_float ? (bits_of((float)value) >> (23 - s.mantissa)) + lowest : value * (u32)s.factor;
-      values |= (bits & keep) << (e * WIDTH);
-      contributes |= (place.q < s.stride ? keep : 0) << (e * WIDTH);
-      leads |= (u32)(place.q == 0) << e;
-      move<KIND>(s, place, step);
-    }
-    for (; leads; leads &= leads - 1) {
-      u32 e = lowest_bit(leads), shift = e * WIDTH, digit = (index + at + e) & s.digit_last;
-      u32 slice = (h >> shift) & keep;
-      u32 value = 1 + s.digit_flip + (u32)f.tables.lead[digit] + ((slice + (u32)s.age) & (u32)s.payload);
-      u32 bits = s.is_float ? (bits_of((float)value) >> (23 - s.mantissa)) + lowest : value * (u32)s.factor;
-      values = (values & ~(keep << shift)) | (bits & keep) << shift;
-    }
+    const u32 ones = ~0u / ((1u << WIDTH) - 1);
     // Bit i of the signs becomes the top bit of element i.
     u32 tops = ((sg >> at) & ((1u << PER_HALF) - 1)) * (WIDTH == 8 ? 0x10204080u : 0x40008000u);
     tops &= ones << (WIDTH - 1);
@@ -301,9 +288,37 @@ template <u32 KIND, u32 WIDTH, bool INPUT> struct Words {
     return ((values & contributes) ^ negative) + (negative & ones);
   }
 
+  // `half` of a bounded form of small elements.
+  FN_MEMBER u32 small_half(u32 at, u32 h, u32 sg) {
+    const Spec &s = f.s;
+    const u32 keep = (1u << WIDTH) - 1;
+    u32 values = 0, contributes = INPUT ? 0 : ~0u, leads = 0, lowest = (u32)s.exponent;
+    if (INPUT && ((rank + (u32)s.repetition) & 1)) lowest -= s.scale << s.mantissa;
+    UNROLL(4)
+    for (u32 e = 0; e < PER_HALF; e++) {
+      u32 digit = (index + at + e) & s.digit_last, shift = e * WIDTH;
+      if (!INPUT) {
+        u32 payload = (((h >> shift) & keep) + (u32)s.age) & (u32)s.payload;
+        values |= (small((u32)f.tables.base[digit] + payload, lowest) & keep) << shift;
+        continue;
+      }
+      values |= (small(1 + (digit_of(s, place.q, digit) ^ s.digit_flip), lowest) & keep) << shift;
+      contributes |= (place.q < s.stride ? keep : 0) << shift;
+      leads |= (u32)(place.q == 0) << e;
+      move<KIND>(s, place, step);
+    }
+    for (; leads; leads &= leads - 1) {
+      u32 e = lowest_bit(leads), shift = e * WIDTH, digit = (index + at + e) & s.digit_last;
+      u32 payload = (((h >> shift) & keep) + (u32)s.age) & (u32)s.payload;
+      u32 value = 1 + s.digit_flip + (u32)f.tables.lead[digit] + payload;
+      values = (values & ~(keep << shift)) | (small(value, lowest) & keep) << shift;
+    }
+    return dressed(values, contributes, at, h, sg);
+  }
+
   // `PER_HALF` elements from the low bits of `h`.
   FN_MEMBER Both<LANE> half(u32 at, LANE h, u32 sg) {
-    if constexpr (INPUT && KIND == BOUNDED && WIDTH <= 16) {
+    if constexpr (KIND == BOUNDED && WIDTH <= 16) {
       LANE bits = (LANE)small_half(at, (u32)h, sg);
       return Both<LANE>{bits, bits};
     }

@@ -59,6 +59,7 @@ pub fn cell(
         algorithm: None,
         groups: Vec::new(),
         per_iteration: if how.per_iteration { per_iteration(&samples, how) } else { None },
+        arrivals: None,
         ranks: samples,
     }
 }

@@ -104,7 +104,7 @@ pub struct Setup {
 /// Drives the local ranks of one process (one, unless `-g` says otherwise).
 ///
 /// `Ops` and every per-rank method act on the local rank that `select` chose; the first is selected at start.
-/// In the timed loop only `select`, `Ops`, `shift`, `mark`, `now` and `wait` are called; they do not allocate.
+/// In the timed loop only `select`, `Ops`, `shift`, `mark`, `now`, `delay` and `wait` are called; they do not allocate.
 pub trait Backend: Ops {
     /// Which backend this is.
     fn kind(&self) -> Kind;
@@ -156,6 +156,13 @@ pub trait Backend: Ops {
 
     /// The host's clock of the selected rank, in ns.
     fn now(&mut self) -> u64;
+    /// The selected rank's host does nothing for so long, on purpose.
+    fn delay(&mut self, ns: u64) {
+        let until = self.now().saturating_add(ns);
+        while self.now() < until {
+            std::hint::spin_loop();
+        }
+    }
     /// Stamps mark `index` behind the selected rank's operations so far (a CUDA event; elsewhere the clock).
     fn mark(&mut self, index: usize) -> Result<()>;
     /// Time between two marks of the selected rank, in µs; both are complete.

@@ -161,7 +161,7 @@ pub struct Cli {
     /// Seed of --backend sim
     #[arg(long = "sim-seed", value_name = "N", default_value = "1", value_parser = hex_or_decimal, help_heading = "Of our own")]
     pub sim_seed: u64,
-    /// Put a fault in, to see it found: hang:RANK:init|ITERATION, stop:RANK:init|ITERATION (as by SIGSTOP), and with
+    /// Put a fault in, to see it found: late:RANK:200us (before every call; with -z 1 or -z 3), hang:RANK:init|ITERATION, stop:RANK:init|ITERATION (as by SIGSTOP), and with
     /// --backend sim corrupt:RANK:lost|doubled|shifted|swapped|stale|unwritten|flipped
     #[arg(long, value_name = "FAULT", help_heading = "Of our own")]
     pub inject: Vec<Inject>,
@@ -273,6 +273,13 @@ impl Cli {
         let corrupts = |fault: &Inject| matches!(fault, Inject::Corrupt { .. });
         if self.backend != Kind::Sim && self.inject.iter().any(corrupts) {
             return usage("--inject corrupt works with --backend sim only".to_owned());
+        }
+        let delays = |fault: &Inject| matches!(fault, Inject::Late { .. });
+        if self.inject.iter().any(delays) && (!matches!(self.blocking, 1 | 3) || self.graph > 0) {
+            return usage(
+                "--inject late is hidden where ranks do not meet before every call: use -z 1 or -z 3, and no -G"
+                    .to_owned(),
+            );
         }
         if self.root < -1 {
             return usage(format!("-r {} is no rank; -1 takes every rank in turn", self.root));

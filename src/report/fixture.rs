@@ -109,6 +109,7 @@ pub(super) fn cell(placement: Placement, shown_us: f64, gbps: [f64; 2], wrong: W
         algorithm: None,
         groups: Vec::new(),
         per_iteration: None,
+        arrivals: None,
         ranks: Vec::new(),
     }
 }

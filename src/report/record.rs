@@ -5,7 +5,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Outcome, Preamble};
-use crate::aggregate::Row;
+use crate::aggregate::{LateVerdict, Row};
+use crate::clock::Timer;
 use crate::error::{Error, Result};
 use crate::session::watch::Culprit;
 use crate::vocab::Dtype;
@@ -29,6 +30,21 @@ pub struct Plan {
     /// Largest size after the cut to what memory holds, in bytes; absent without a cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reduced_max_bytes: Option<u64>,
+}
+
+/// The clock of one host.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClockState {
+    /// The first process that reads it.
+    pub process: u32,
+    /// It minus process 0's, in µs, by the newest comparison.
+    pub offset_us: f64,
+    /// A bound of the offset's error over the last comparisons, in µs.
+    pub error_us: f64,
+    /// Fastest round trip, in µs.
+    pub round_trip_us: f64,
+    /// How fast it gains, in 10^-6, over the last comparisons.
+    pub drift_ppm: f64,
 }
 
 /// One line of the record.
@@ -56,6 +72,15 @@ pub enum Event {
         /// Per size in bytes, its first calls.
         calls: Vec<(u64, Vec<f64>)>,
     },
+    /// How the hosts' clocks run against process 0's; at the start and at the end of a run that tells arrivals.
+    Clocks {
+        /// The host's timer at rank 0.
+        timer: Timer,
+        /// Every other clock.
+        others: Vec<ClockState>,
+    },
+    /// Whether a rank comes late.
+    LateRank(LateVerdict),
     /// A type and reduction that are not run here.
     Waived {
         /// Element type.

@@ -1,12 +1,14 @@
 //! A run from command line to exit code, as one straight line; every process takes the same steps.
 
 mod agreement;
+mod late;
 mod limits;
 mod reporter;
 mod seat;
 mod setup;
 mod sweep;
 mod timeline;
+mod timing;
 mod worker;
 mod world;
 

@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use super::SharedSink;
+use super::late::LateReporter;
 use super::limits::Bounds;
 use super::sweep::{Gathered, Range};
 use super::timeline::steady_from;
+use super::timing::Timing;
 use crate::aggregate::{
     Average, Cell, Check, How, Mode, Observer, RankSample, Row, Totals, cell, split_cell,
 };
@@ -81,6 +83,7 @@ pub(super) struct Reporter {
     checks_in_place: bool,
     told: HashSet<String>,
     print_summary: bool,
+    late: LateReporter,
     /// Colour and ranks of each group, in order of colour.
     groups: Vec<(u32, Vec<u32>)>,
 }
@@ -128,6 +131,7 @@ impl Reporter {
             checks_in_place: traits.checks_in_place,
             told: HashSet::new(),
             print_summary: environment.print_summary,
+            late: LateReporter::new(preamble),
             groups: groups(&preamble.sites),
         })
     }
@@ -182,6 +186,14 @@ impl Reporter {
         self.sink.event(&Event::ColdStart { steps, calls });
     }
 
+    /// How the clocks run, to stderr and the record.
+    pub(super) fn clocks(&self, timing: &Timing<'_>) {
+        if let Some((event, text)) = timing.account() {
+            self.sink.say(Level::Info, &text);
+            self.sink.event(&event);
+        }
+    }
+
     /// How the backend runs, to stderr and the record.
     pub(super) fn remarks(&self, remarks: &[Remark]) {
         for Remark { warning, text } in remarks {
@@ -225,9 +237,12 @@ impl Reporter {
         gathered: Vec<Gathered>,
     ) {
         let mut cells = Vec::with_capacity(gathered.len());
-        for Gathered { placement, samples, checked } in gathered {
+        for Gathered { placement, samples, checked, clock_error_us } in gathered {
             let check = self.check(placement, &checked);
-            let made = self.cell(placement, samples, traffic, check);
+            let mut made = self.cell(placement, samples, traffic, check);
+            if let Some(clock_error_us) = clock_error_us {
+                made.arrivals = self.late.push(target, &made, clock_error_us, &self.sink);
+            }
             let coverage = checked.coverage.filter(|coverage| *coverage < 1.0);
             cells.push(Cell { coverage, algorithm: checked.algorithm.clone(), ..made });
             self.tell(series, target, placement, &checked);
@@ -352,6 +367,7 @@ impl Reporter {
         memory: Option<MemoryUse>,
         library_error: String,
     ) -> Result<Exit> {
+        self.late.finish(&self.sink);
         let outcome = Outcome {
             out_of_bounds: self.totals.out_of_bounds(),
             wrong_elements: self.totals.wrong_elements(),

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::reporter::Reporter;
+use super::timing::Timing;
 use crate::aggregate::RankSample;
 use crate::cli::Cli;
 use crate::collective::{Case, Exchange, Traffic};
@@ -31,6 +32,8 @@ pub(super) struct Gathered {
     pub(super) placement: Placement,
     pub(super) samples: Vec<RankSample>,
     pub(super) checked: Checked,
+    /// Where arrivals are known: no two ranks' are further off each other than this, in µs.
+    pub(super) clock_error_us: Option<f64>,
 }
 
 /// Largest size of the operations that wake a GPU before a series.
@@ -42,6 +45,7 @@ pub(super) fn sweep(
     cli: &Cli,
     all: &[Series],
     range: Range,
+    timing: &mut Option<Timing<'_>>,
     reporter: &mut Option<Reporter>,
 ) -> Result<()> {
     let reduces = bench.collective.traits().reduces;
@@ -77,7 +81,7 @@ pub(super) fn sweep(
                     root: series.root.unwrap_or(0),
                     warmed: !warmed.insert(bytes),
                 };
-                row(bench, series, &target, cycle, reporter)?;
+                row(bench, series, &target, cycle, timing, reporter)?;
             }
             cycle += 1;
         }
@@ -90,19 +94,25 @@ fn row(
     series: &Series,
     target: &Target,
     cycle: u64,
+    timing: &mut Option<Timing<'_>>,
     reporter: &mut Option<Reporter>,
 ) -> Result<()> {
     let mut cells = Vec::with_capacity(2);
     let mut case: Option<Case> = None;
     for placement in Placement::BOTH {
-        let (samples, checked) = bench.placement(target, placement)?;
+        let (mut samples, checked) = bench.placement(target, placement)?;
+        let clock_error_us = timing.as_ref().map(|_| Timing::exits(bench, &mut samples)).transpose()?;
         bench.progress.enter(Phase::Collect, bench.settings.deadlines.later(std::time::Duration::ZERO));
         if let Some(gathered) = gather(bench, placement, samples, checked)? {
-            cells.push(gathered);
+            cells.push(Gathered { clock_error_us, ..gathered });
         }
         if reporter.is_some() && case.is_none() {
             case = bench.cases(target, placement)?.into_iter().next();
         }
+    }
+    if let Some(timing) = timing {
+        timing.sync()?;
+        cells.iter_mut().for_each(|cell| timing.place(cell));
     }
     if let (Some(reporter), Some(case)) = (reporter, case) {
         let traffic = |ranks| traffic(bench, target, ranks);
@@ -150,5 +160,5 @@ fn gather(
         checked.mismatches.extend(bad);
     }
     samples.sort_by_key(|sample| sample.rank);
-    Ok(Some(Gathered { placement, samples, checked }))
+    Ok(Some(Gathered { placement, samples, checked, clock_error_us: None }))
 }

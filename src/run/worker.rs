@@ -6,10 +6,11 @@ use super::limits::{self, Bounds};
 use super::reporter::Reporter;
 use super::seat::{Group, Seat};
 use super::sweep::{self, Range};
+use super::timing::Timing;
 use super::{Job, agreement, setup};
 use crate::backend::{Backend, Kind, Memory, Usage};
 use crate::error::{Error, Exit, Result};
-use crate::measure::{Bench, Settings, Target};
+use crate::measure::{Bench, Delay, Settings, Target};
 use crate::plan;
 use crate::report::{MemoryUse, Preamble, say};
 use crate::session::Control;
@@ -68,10 +69,25 @@ impl Job<'_> {
         let range = Range { min_bytes: bounds.min_bytes, max_bytes: bounds.max_bytes };
         let mut bench = Bench::new(&mut *backend, control, &progress, &*self.collective, settings);
         (bench.stall, bench.first_rank) = (stall, first_rank);
+        bench.delay = Delay::of(&cli.inject, first_rank..first_rank + locals);
         if cli.cold_start {
             self.cold_start(seat, &mut bench, &series, range, reporter.as_ref())?;
         }
-        self.timed(seat, AFTER_START[0], || sweep::sweep(&mut bench, cli, &series, range, &mut reporter))?;
+        let mut timing = if settings.knows_arrivals() {
+            let process = (seat.thread.0 == 0).then(|| seat.world.control());
+            Some(Timing::new(process, locals * seat.thread.1)?)
+        } else {
+            None
+        };
+        if let (Some(timing), Some(reporter)) = (&timing, &reporter) {
+            reporter.clocks(timing);
+        }
+        self.timed(seat, AFTER_START[0], || {
+            sweep::sweep(&mut bench, cli, &series, range, &mut timing, &mut reporter)
+        })?;
+        if let (Some(timing), Some(reporter)) = (&timing, &reporter) {
+            reporter.clocks(timing);
+        }
         let spent = bench.spent;
         progress.enter(Phase::Close, self.deadlines.later(Duration::ZERO));
         let usage = if cli.memory == 1 { Some(most(control, backend.usage()?)?) } else { None };

@@ -1,0 +1,86 @@
+//! What the judgement of arrivals needs beside the timed loop's own readings: bare barriers, and the host's clock.
+
+use super::{Bench, Settings};
+use crate::aggregate::RankSample;
+use crate::error::Result;
+use crate::session::sync::monotonic_ns;
+use crate::session::watch::Phase;
+use crate::vocab::Inject;
+
+/// Bare barriers of a placement: as many as iterations, within these.
+const BARRIERS: (u64, u64) = (50, 200);
+/// Readings to tie the backend's clock to the machine's.
+const TIES: usize = 20;
+
+/// A local rank that is delayed before every call, on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delay {
+    /// Which local rank.
+    pub local: u32,
+    /// By how much, in ns.
+    pub ns: u64,
+}
+
+impl Delay {
+    /// What `inject` asks of the process that drives `ranks`.
+    pub fn of(inject: &[Inject], ranks: std::ops::Range<u32>) -> Option<Self> {
+        inject.iter().find_map(|fault| match *fault {
+            Inject::Late { rank, delay_ns } if ranks.contains(&rank) => {
+                Some(Self { local: rank - ranks.start, ns: delay_ns })
+            }
+            _ => None,
+        })
+    }
+}
+
+impl Settings {
+    /// Whether the loop reads when each rank calls and is done, from a common start.
+    pub const fn knows_arrivals(&self) -> bool {
+        self.per_iteration && self.blocking.meets() && self.graph == 0
+    }
+}
+
+impl Bench<'_> {
+    /// Adds the exits of bare barriers to each local rank's sample, and moves its readings from the backend's clock
+    /// to the machine's. Returns the error of that, in µs. Collective.
+    pub fn exits(&mut self, samples: &mut [RankSample]) -> Result<f64> {
+        let barriers = self.settings.iterations.clamp(BARRIERS.0, BARRIERS.1);
+        self.progress.enter(Phase::Collect, self.settings.deadlines.later(self.expected(barriers)));
+        for sample in &mut *samples {
+            sample.series.exit_us = Vec::with_capacity(barriers as usize);
+        }
+        for _ in 0..barriers {
+            self.barrier()?;
+            for (local, sample) in (0..).zip(&mut *samples) {
+                self.backend.select(local)?;
+                sample.series.exit_us.push(self.backend.now() as f64 / 1e3);
+            }
+        }
+        let (ahead_us, error_us) = self.ahead_us();
+        for sample in samples {
+            let series = &mut sample.series;
+            for time in series.arrival_us.iter_mut().chain(&mut series.exit_us) {
+                *time += ahead_us;
+            }
+        }
+        Ok(error_us)
+    }
+
+    /// How far the machine's clock is ahead of the backend's, and half the distance of the readings that tell. A
+    /// simulation's clock is its own, and common to all its ranks.
+    fn ahead_us(&mut self) -> (f64, f64) {
+        if self.backend.caps().simulated {
+            return (0.0, 0.0);
+        }
+        let mut best = (0.0, f64::INFINITY);
+        for _ in 0..TIES {
+            let before = monotonic_ns();
+            let between = self.backend.now();
+            let error_us = monotonic_ns().saturating_sub(before) as f64 / 2e3;
+            if error_us < best.1 {
+                best = (before as f64 / 1e3 + error_us - between as f64 / 1e3, error_us);
+            }
+        }
+        best
+    }
+}

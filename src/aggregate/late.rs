@@ -17,7 +17,7 @@ const PEERS: f64 = 10.0;
 /// … or so many times the skew of the quietest tenth of the barriers.
 const QUIET: f64 = 3.0;
 /// Late in so many of the iterations at least.
-const SHARE: f64 = 0.25;
+const SHARE: f64 = 0.2;
 /// Chance of being last so often by luck, over all ranks together.
 const LUCK: f64 = 0.01;
 /// Placements of a size that must name the same rank.

@@ -4,6 +4,7 @@ mod arrivals;
 mod cell;
 mod critical;
 mod late;
+mod overhead;
 mod summary;
 mod totals;
 
@@ -11,6 +12,7 @@ pub use arrivals::{Arrivals, Last, Spread, arrivals};
 pub use cell::{Check, How, cell, split_cell};
 pub use critical::{Critical, Mode, Observer, Verdict};
 pub use late::{Late, LateObserver, LateVerdict, late};
+pub use overhead::{Overhead, PAIRS, overhead};
 pub use totals::Totals;
 
 use serde::{Deserialize, Serialize};

@@ -155,6 +155,13 @@ pub struct Cli {
     /// Show what each step from process start to the tenth call costs, before the sweep
     #[arg(long = "cold-start", help_heading = "Of our own")]
     pub cold_start: bool,
+    /// With -I 1: measure what -I itself costs, in the same launch, at three sizes
+    #[arg(long, help_heading = "Of our own")]
+    pub overhead: bool,
+    /// With -I 1 and -z 1 or -z 3: say which lateness of a rank would have been found here, and how often a healthy
+    /// one is named
+    #[arg(long = "self-test", help_heading = "Of our own")]
+    pub self_test: bool,
     /// Ranks of --backend sim
     #[arg(long = "sim-ranks", value_name = "N", default_value = "4", value_parser = hex_or_decimal, help_heading = "Of our own")]
     pub sim_ranks: u64,
@@ -280,6 +287,12 @@ impl Cli {
                 "--inject late is hidden where ranks do not meet before every call: use -z 1 or -z 3, and no -G"
                     .to_owned(),
             );
+        }
+        if self.overhead && (self.per_iteration != 1 || self.graph > 0) {
+            return usage("--overhead measures what -I 1 costs: add -I 1, and leave -G out".to_owned());
+        }
+        if self.self_test && (self.per_iteration != 1 || !matches!(self.blocking, 1 | 3) || self.graph > 0) {
+            return usage("--self-test needs -I 1 and -z 1 or -z 3, and no -G".to_owned());
         }
         if self.root < -1 {
             return usage(format!("-r {} is no rank; -1 takes every rank in turn", self.root));

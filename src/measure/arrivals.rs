@@ -8,7 +8,7 @@ use crate::session::watch::Phase;
 use crate::vocab::Inject;
 
 /// Bare barriers of a placement: as many as iterations, within these.
-const BARRIERS: (u64, u64) = (50, 200);
+const BARRIERS: (u64, u64) = (30, 200);
 /// Readings to tie the backend's clock to the machine's.
 const TIES: usize = 20;
 

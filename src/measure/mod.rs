@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod check;
+mod overhead;
 mod settings;
 mod timed;
 

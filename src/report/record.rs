@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Outcome, Preamble};
-use crate::aggregate::{LateVerdict, Row};
+use crate::aggregate::{LateVerdict, Overhead, Row};
 use crate::clock::Timer;
 use crate::error::{Error, Result};
 use crate::session::watch::Culprit;
@@ -78,6 +78,32 @@ pub enum Event {
         timer: Timer,
         /// Every other clock.
         others: Vec<ClockState>,
+    },
+    /// With `--overhead`: what `-I` costs.
+    Overhead {
+        /// The size, in bytes.
+        size_bytes: u64,
+        /// Per operation.
+        #[serde(flatten)]
+        overhead: Overhead,
+    },
+    /// With `--self-test`: which lateness is found here.
+    SelfTest {
+        /// The size, in bytes.
+        size_bytes: u64,
+        /// The rank that was made late.
+        rank: u32,
+        /// The smallest lateness that was found every time, as all larger ones were, in µs.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        smallest_us: Option<f64>,
+        /// Trials of each lateness.
+        trials: usize,
+        /// Lateness in µs, and in how many trials it was found.
+        ladder: Vec<(f64, usize)>,
+        /// Trials without a fault.
+        healthy_trials: usize,
+        /// In how many of them some rank was named.
+        false_alarms: usize,
     },
     /// Whether a rank comes late.
     LateRank(LateVerdict),

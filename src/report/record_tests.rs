@@ -20,6 +20,8 @@ fn sample(rank: u32, us: f64) -> RankSample {
             event_us: times.clone(),
             completion_us: times.clone(),
             interval_us: times,
+            arrival_us: vec![0.0, 20.5],
+            exit_us: vec![41.25],
         },
         tally: Some(Tally { wrong_a: u64::from(rank), ..Tally::default() }),
     }

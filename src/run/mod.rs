@@ -9,6 +9,7 @@ mod setup;
 mod sweep;
 mod timeline;
 mod timing;
+mod trials;
 mod worker;
 mod world;
 

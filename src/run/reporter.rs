@@ -189,9 +189,14 @@ impl Reporter {
     /// How the clocks run, to stderr and the record.
     pub(super) fn clocks(&self, timing: &Timing<'_>) {
         if let Some((event, text)) = timing.account() {
-            self.sink.say(Level::Info, &text);
-            self.sink.event(&event);
+            self.found(&event, &text);
         }
+    }
+
+    /// What the run found out about itself, to stderr and the record.
+    pub(super) fn found(&self, event: &Event, text: &str) {
+        self.sink.say(Level::Info, text);
+        self.sink.event(event);
     }
 
     /// How the backend runs, to stderr and the record.

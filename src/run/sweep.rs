@@ -45,7 +45,7 @@ pub(super) fn sweep(
     cli: &Cli,
     all: &[Series],
     range: Range,
-    timing: &mut Option<Timing<'_>>,
+    mut timing: Option<&mut Timing<'_>>,
     reporter: &mut Option<Reporter>,
 ) -> Result<()> {
     let reduces = bench.collective.traits().reduces;
@@ -81,7 +81,7 @@ pub(super) fn sweep(
                     root: series.root.unwrap_or(0),
                     warmed: !warmed.insert(bytes),
                 };
-                row(bench, series, &target, cycle, timing, reporter)?;
+                row(bench, series, &target, cycle, timing.as_deref_mut(), reporter)?;
             }
             cycle += 1;
         }
@@ -94,18 +94,13 @@ fn row(
     series: &Series,
     target: &Target,
     cycle: u64,
-    timing: &mut Option<Timing<'_>>,
+    timing: Option<&mut Timing<'_>>,
     reporter: &mut Option<Reporter>,
 ) -> Result<()> {
     let mut cells = Vec::with_capacity(2);
     let mut case: Option<Case> = None;
     for placement in Placement::BOTH {
-        let (mut samples, checked) = bench.placement(target, placement)?;
-        let clock_error_us = timing.as_ref().map(|_| Timing::exits(bench, &mut samples)).transpose()?;
-        bench.progress.enter(Phase::Collect, bench.settings.deadlines.later(std::time::Duration::ZERO));
-        if let Some(gathered) = gather(bench, placement, samples, checked)? {
-            cells.push(Gathered { clock_error_us, ..gathered });
-        }
+        cells.extend(cell(bench, target, placement, timing.is_some())?);
         if reporter.is_some() && case.is_none() {
             case = bench.cases(target, placement)?.into_iter().next();
         }
@@ -122,6 +117,20 @@ fn row(
         reporter.row(series, target, &case, &traffic, (cycle, bench.settings.iterations), cells);
     }
     Ok(())
+}
+
+/// Measures one placement; at rank 0 with all ranks' samples, `arrivals` of each process's own clock.
+pub(super) fn cell(
+    bench: &mut Bench<'_>,
+    target: &Target,
+    placement: Placement,
+    arrivals: bool,
+) -> Result<Option<Gathered>> {
+    let (mut samples, checked) = bench.placement(target, placement)?;
+    let clock_error_us = if arrivals { Some(Timing::exits(bench, &mut samples)?) } else { None };
+    bench.progress.enter(Phase::Collect, bench.settings.deadlines.later(std::time::Duration::ZERO));
+    let gathered = gather(bench, placement, samples, checked)?;
+    Ok(gathered.map(|gathered| Gathered { clock_error_us, ..gathered }))
 }
 
 /// What the target's size means among so many ranks.

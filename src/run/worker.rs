@@ -7,7 +7,7 @@ use super::reporter::Reporter;
 use super::seat::{Group, Seat};
 use super::sweep::{self, Range};
 use super::timing::Timing;
-use super::{Job, agreement, setup};
+use super::{Job, agreement, setup, trials};
 use crate::backend::{Backend, Kind, Memory, Usage};
 use crate::error::{Error, Exit, Result};
 use crate::measure::{Bench, Delay, Settings, Target};
@@ -83,8 +83,9 @@ impl Job<'_> {
             reporter.clocks(timing);
         }
         self.timed(seat, AFTER_START[0], || {
-            sweep::sweep(&mut bench, cli, &series, range, &mut timing, &mut reporter)
+            sweep::sweep(&mut bench, cli, &series, range, timing.as_mut(), &mut reporter)
         })?;
+        self.trials(&mut bench, &series, range, timing.as_mut(), reporter.as_ref())?;
         if let (Some(timing), Some(reporter)) = (&timing, &reporter) {
             reporter.clocks(timing);
         }
@@ -144,6 +145,37 @@ impl Job<'_> {
         }
         if let Some(reporter) = reporter {
             reporter.cold_start(steps, calls);
+        }
+        Ok(())
+    }
+
+    /// What `--overhead` and `--self-test` ask for, of the first series.
+    fn trials(
+        &self,
+        bench: &mut Bench<'_>,
+        series: &[plan::Series],
+        range: Range,
+        timing: Option<&mut Timing<'_>>,
+        reporter: Option<&Reporter>,
+    ) -> Result<()> {
+        let Some(series) = series.first().filter(|_| self.cli.overhead || self.cli.self_test) else {
+            return Ok(());
+        };
+        let op = series.op.filter(|_| self.collective.traits().reduces);
+        let root = series.root.unwrap_or(0);
+        let target = |bytes| Target { bytes, dtype: series.dtype, op, root, warmed: true };
+        let sizes: Vec<u64> = range.sizes(self.cli).collect();
+        if self.cli.overhead {
+            // The smallest, a middle and the largest size.
+            let mut places = vec![0, sizes.len() / 2, sizes.len().saturating_sub(1)];
+            places.dedup();
+            let targets: Vec<Target> =
+                places.iter().filter_map(|at| sizes.get(*at)).map(|bytes| target(*bytes)).collect();
+            trials::measure_overhead(bench, &targets, reporter)?;
+        }
+        if let (true, Some(timing), Some(bytes)) = (self.cli.self_test, timing, sizes.first()) {
+            let ranks = bench.control.vote(u64::from(bench.first_rank + bench.backend.locals()))?;
+            trials::self_test(bench, &target(*bytes), timing, ranks as u32, reporter)?;
         }
         Ok(())
     }

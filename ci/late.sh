@@ -19,7 +19,7 @@ if ! [ -x "$BIN" ]; then
   MPICC=mpicc.openmpi CARGO_TARGET_DIR=target-openmpi cargo build --quiet --locked --no-default-features --features mpi \
     --bin all_reduce_perf
 fi
-args=(--backend mpi -b 8 -e 64 -f 8 -n 25 -w 5 -z 3 -I 1)
+args=(--backend mpi -b 8 -e 512 -f 8 -n 50 -w 5 -z 3 -I 1)
 
 hog=
 folder=$(mktemp -d)

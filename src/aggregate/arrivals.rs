@@ -163,7 +163,12 @@ mod tests {
     use super::*;
     use crate::aggregate::Series;
 
-    pub(crate) fn sample(rank: u32, arrival_us: &[f64], completion_us: &[f64], exit_us: &[f64]) -> RankSample {
+    pub(crate) fn sample(
+        rank: u32,
+        arrival_us: &[f64],
+        completion_us: &[f64],
+        exit_us: &[f64],
+    ) -> RankSample {
         let series = Series {
             arrival_us: arrival_us.to_vec(),
             completion_us: completion_us.to_vec(),

@@ -20,8 +20,10 @@ const QUIET: f64 = 3.0;
 const SHARE: f64 = 0.2;
 /// Chance of being last so often by luck, over all ranks together.
 const LUCK: f64 = 0.01;
-/// Placements of a size that must name the same rank.
+/// Placements that must name the same rank: so many, this share of all, and this share of those that name any.
 const CONFIRMATIONS: usize = 2;
+const OF_ALL: f64 = 0.25;
+const OF_NAMED: f64 = 0.75;
 
 /// What one placement's iterations say.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -155,7 +157,7 @@ fn binomial_tail(trials: usize, least: usize, chance: f64) -> f64 {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum LateVerdict {
-    /// One rank, in more than half of the placements.
+    /// One rank, in enough of the placements, and hardly any other in the rest.
     Named {
         /// It.
         rank: u32,
@@ -206,8 +208,15 @@ impl LateObserver {
         let of = |rank: u32| self.named.iter().filter(move |named| named.0 == rank);
         let agreeing = |rank: u32| of(rank).count();
         let rank = self.named.iter().map(|named| named.0).max_by_key(|rank| agreeing(*rank));
-        if let Some(rank) = rank.filter(|rank| agreeing(*rank) >= CONFIRMATIONS && agreeing(*rank) * 2 > cases) {
-            let typical = |part: fn(&(u32, f64, f64, f64)) -> f64| median(&of(rank).map(part).collect::<Vec<_>>());
+        let enough = |rank: &u32| {
+            let agreeing = agreeing(*rank);
+            agreeing >= CONFIRMATIONS
+                && agreeing as f64 >= OF_ALL * cases as f64
+                && agreeing as f64 >= OF_NAMED * self.named.len() as f64
+        };
+        if let Some(rank) = rank.filter(enough) {
+            let typical =
+                |part: fn(&(u32, f64, f64, f64)) -> f64| median(&of(rank).map(part).collect::<Vec<_>>());
             return Some(LateVerdict::Named {
                 rank,
                 share_pct: typical(|named| named.1)? * 100.0,

@@ -110,9 +110,11 @@ fn less_than_the_clocks_error_is_nothing() {
 
 #[test]
 fn now_and_then_is_not_late() {
-    let seldom = |rank: usize, at: usize, _: &mut fastrand::Rng| if rank == 1 && at % 6 == 0 { 500.0 } else { 0.0 };
+    let seldom =
+        |rank: usize, at: usize, _: &mut fastrand::Rng| if rank == 1 && at % 6 == 0 { 500.0 } else { 0.0 };
     assert_eq!(named(Run::new(2, 1).judge(&seldom, &|_, _, _| 0.0, 0.0)), None);
-    let often = |rank: usize, at: usize, _: &mut fastrand::Rng| if rank == 1 && at % 3 == 0 { 500.0 } else { 0.0 };
+    let often =
+        |rank: usize, at: usize, _: &mut fastrand::Rng| if rank == 1 && at % 3 == 0 { 500.0 } else { 0.0 };
     assert_eq!(named(Run::new(2, 1).judge(&often, &|_, _, _| 0.0, 0.0)), Some(1));
 }
 
@@ -130,8 +132,9 @@ fn equal_ranks_are_hardly_ever_accused() {
         3.0 * tail.min(1000.0)
     };
     for ranks in [2, 4, 16] {
-        let false_alarms =
-            (0..1000).filter(|seed| named(Run::new(ranks, *seed).judge(&noise, &noise, 0.0)).is_some()).count();
+        let false_alarms = (0..1000)
+            .filter(|seed| named(Run::new(ranks, *seed).judge(&noise, &noise, 0.0)).is_some())
+            .count();
         assert!(false_alarms <= 10, "{ranks}: {false_alarms} of 1000");
     }
 }
@@ -161,7 +164,7 @@ fn the_binomial_tail_is_right() {
 }
 
 #[test]
-fn a_name_needs_two_placements_and_the_majority() {
+fn a_name_needs_two_placements_and_no_rival() {
     let one = Late::Named { rank: 3, share: 0.5, late_us: 200.0, threshold_us: 8.0 };
     let other = Late::Named { rank: 2, share: 0.5, late_us: 200.0, threshold_us: 8.0 };
     let nobody = Late::Nobody { threshold_us: 10.0 };
@@ -182,7 +185,10 @@ fn a_name_needs_two_placements_and_the_majority() {
         Some(LateVerdict::NotDistinguishable { threshold_us, cases, distinct })
     };
     assert_eq!(verdict(&[one]), none(8.0, 1, 1), "one placement is no confirmation");
-    assert_eq!(verdict(&[one, one, nobody, nobody]), none(9.0, 4, 2), "half is no majority");
-    assert_eq!(verdict(&[one, other, one, other]), none(8.0, 4, 4));
+    assert_eq!(verdict(&[one, nobody, nobody, one]), name(2, 4));
+    let few: Vec<Late> = [one, one].into_iter().chain([nobody; 7]).collect();
+    assert_eq!(verdict(&few), none(10.0, 9, 2), "two of nine are too few");
+    assert_eq!(verdict(&[one, other, one]), none(8.0, 3, 3), "another one is named too often");
+    assert_eq!(verdict(&[one, other, one, one]), name(3, 4));
     assert_eq!(verdict(&[nobody, nobody]), none(10.0, 2, 0));
 }

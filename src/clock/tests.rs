@@ -57,7 +57,8 @@ fn contradicting_trips_leave_the_fastest() {
 
 #[test]
 fn a_clock_behind_has_a_negative_offset() {
-    let pings = [Ping { sent_ns: 1_000_000_000_000_000, other_ns: 5_000, received_ns: 1_000_000_000_000_020 }];
+    let pings =
+        [Ping { sent_ns: 1_000_000_000_000_000, other_ns: 5_000, received_ns: 1_000_000_000_000_020 }];
     let point = Point::from_pings(&pings).unwrap();
     assert_eq!((point.offset_ns, point.error_ns), (-999_999_999_995_010.0, 10.0));
 }
@@ -74,7 +75,8 @@ fn one_point_is_an_offset_without_drift_and_none_is_nothing() {
 
 #[test]
 fn drift_is_found_and_old_points_are_left_behind() {
-    let mut hosts = Hosts { offset_ns: 3e9, drift_ppm: 40.0, floor_ns: 10_000, noise: fastrand::Rng::with_seed(4) };
+    let mut hosts =
+        Hosts { offset_ns: 3e9, drift_ppm: 40.0, floor_ns: 10_000, noise: fastrand::Rng::with_seed(4) };
     let mut track = Track::default();
     // Before, the clock was another one: 20 points that must not matter after 8 new ones.
     for at in 0..20 {

@@ -32,7 +32,8 @@ pub(super) fn measure_overhead(
         // The longest rank's, block by block.
         let longest: Vec<[f64; 2]> = (0..PAIRS)
             .map(|pair| {
-                let of = |which: usize| all.iter().filter_map(|blocks| blocks.get(pair)).map(move |b| b[which]);
+                let of =
+                    |which: usize| all.iter().filter_map(|blocks| blocks.get(pair)).map(move |b| b[which]);
                 [of(0).fold(0.0, f64::max), of(1).fold(0.0, f64::max)]
             })
             .collect();

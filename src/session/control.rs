@@ -27,7 +27,9 @@ pub trait Control: Sync {
     }
     /// Waits for a word of process `from`.
     fn hear(&self, from: u32) -> Result<u64> {
-        Err(Error::Setup(format!("there is no way to process {from} from here; this is an error of critrank")))
+        Err(Error::Setup(format!(
+            "there is no way to process {from} from here; this is an error of critrank"
+        )))
     }
     /// The way to end the job.
     fn abort(&self) -> Abort;

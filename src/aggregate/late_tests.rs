@@ -110,11 +110,13 @@ fn less_than_the_clocks_error_is_nothing() {
 
 #[test]
 fn now_and_then_is_not_late() {
-    let seldom =
-        |rank: usize, at: usize, _: &mut fastrand::Rng| if rank == 1 && at % 6 == 0 { 500.0 } else { 0.0 };
+    let seldom = |rank: usize, at: usize, _: &mut fastrand::Rng| {
+        if rank == 1 && at.is_multiple_of(6) { 500.0 } else { 0.0 }
+    };
     assert_eq!(named(Run::new(2, 1).judge(&seldom, &|_, _, _| 0.0, 0.0)), None);
-    let often =
-        |rank: usize, at: usize, _: &mut fastrand::Rng| if rank == 1 && at % 3 == 0 { 500.0 } else { 0.0 };
+    let often = |rank: usize, at: usize, _: &mut fastrand::Rng| {
+        if rank == 1 && at.is_multiple_of(3) { 500.0 } else { 0.0 }
+    };
     assert_eq!(named(Run::new(2, 1).judge(&often, &|_, _, _| 0.0, 0.0)), Some(1));
 }
 
@@ -170,7 +172,9 @@ fn a_name_needs_two_placements_and_no_rival() {
     let nobody = Late::Nobody { threshold_us: 10.0 };
     let verdict = |all: &[Late]| {
         let mut observer = LateObserver::default();
-        all.iter().for_each(|late| observer.push(*late));
+        for late in all {
+            observer.push(*late);
+        }
         observer.verdict()
     };
     assert_eq!(verdict(&[]), None);

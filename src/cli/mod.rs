@@ -17,6 +17,7 @@ use crate::vocab::{Dtype, Inject, Kind, RedOp};
 use flags::{expand_prefix, factor, hex_or_decimal, signed, size};
 
 /// Everything that can be asked of a `*_perf` binary.
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 #[derive(Clone, Debug, Parser)]
 #[command(
     version,
@@ -281,21 +282,26 @@ impl Cli {
         if self.backend != Kind::Sim && self.inject.iter().any(corrupts) {
             return usage("--inject corrupt works with --backend sim only".to_owned());
         }
-        let delays = |fault: &Inject| matches!(fault, Inject::Late { .. });
-        if self.inject.iter().any(delays) && (!matches!(self.blocking, 1 | 3) || self.graph > 0) {
+        if self.root < -1 {
+            return usage(format!("-r {} is no rank; -1 takes every rank in turn", self.root));
+        }
+        self.validate_arrivals()
+    }
+
+    /// What needs a common start of all ranks before every call, or `-I`.
+    fn validate_arrivals(&self) -> Result<(), Error> {
+        let usage = |text: &str| Err(Error::Usage(text.to_owned()));
+        let meets = matches!(self.blocking, 1 | 3) && self.graph == 0;
+        if self.inject.iter().any(|fault| matches!(fault, Inject::Late { .. })) && !meets {
             return usage(
-                "--inject late is hidden where ranks do not meet before every call: use -z 1 or -z 3, and no -G"
-                    .to_owned(),
+                "--inject late is hidden where ranks do not meet before every call: use -z 1 or -z 3, and no -G",
             );
         }
         if self.overhead && (self.per_iteration != 1 || self.graph > 0) {
-            return usage("--overhead measures what -I 1 costs: add -I 1, and leave -G out".to_owned());
+            return usage("--overhead measures what -I 1 costs: add -I 1, and leave -G out");
         }
-        if self.self_test && (self.per_iteration != 1 || !matches!(self.blocking, 1 | 3) || self.graph > 0) {
-            return usage("--self-test needs -I 1 and -z 1 or -z 3, and no -G".to_owned());
-        }
-        if self.root < -1 {
-            return usage(format!("-r {} is no rank; -1 takes every rank in turn", self.root));
+        if self.self_test && (self.per_iteration != 1 || !meets) {
+            return usage("--self-test needs -I 1 and -z 1 or -z 3, and no -G");
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Clocks of several hosts on one scale: offsets from ping-pong, drift from several of them. Pure: no clock is read.
 //!
-//! Bounding as in SKaMPI: the other clock was read between sending and receiving, so each round trip bounds the
+//! Bounding as in `SKaMPI`: the other clock was read between sending and receiving, so each round trip bounds the
 //! offset, and all bounds hold at once. There is nothing to average, and the error is a bound, not an estimate.
 
 mod timer;
@@ -50,13 +50,13 @@ impl Point {
     /// faster than the burst is long) the fastest alone decides. `None` without any.
     pub fn from_pings(pings: &[Ping]) -> Option<Self> {
         let fastest = pings.iter().min_by_key(|ping| ping.round_trip_ns())?;
-        let (first, last) = (pings.first()?, pings.last()?);
+        let (start, end) = (pings.first()?.sent_ns, pings.last()?.received_ns);
         let bounds = || pings.iter().map(Ping::bounds_ns);
         let least = bounds().map(|(least, _)| least).fold(f64::NEG_INFINITY, f64::max);
         let most = bounds().map(|(_, most)| most).fold(f64::INFINITY, f64::min);
         let (least, most) = if least <= most { (least, most) } else { fastest.bounds_ns() };
         Some(Self {
-            at_ns: first.sent_ns.midpoint(last.received_ns),
+            at_ns: start.midpoint(end),
             offset_ns: f64::midpoint(least, most),
             error_ns: (most - least) / 2.0,
             round_trip_ns: fastest.round_trip_ns(),

@@ -1,6 +1,7 @@
 //! A run from command line to exit code, as one straight line; every process takes the same steps.
 
 mod agreement;
+mod emergency;
 mod late;
 mod limits;
 mod reporter;
@@ -100,7 +101,7 @@ impl<'a> Job<'a> {
         let (progress, sink) = (Progress::default(), SharedSink::default());
         let deadlines = Settings::deadlines(cli);
         progress.enter(Phase::Setup, deadlines.init);
-        let watch = Watch::start(who.clone(), &progress, reporter::emergency(&sink))?;
+        let watch = Watch::start(who.clone(), &progress, emergency::emergency(&sink))?;
         // Where the launcher tells the local rank, before MPI_Init: an MPI with CUDA support would otherwise open
         // a context on GPU 0 from every rank.
         let early = cli.backend == Kind::Nccl && launch.local_rank.is_some();

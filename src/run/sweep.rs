@@ -107,7 +107,9 @@ fn row(
     }
     if let Some(timing) = timing {
         timing.sync()?;
-        cells.iter_mut().for_each(|cell| timing.place(cell));
+        for cell in &mut cells {
+            timing.place(cell);
+        }
     }
     if let (Some(reporter), Some(case)) = (reporter, case) {
         let traffic = |ranks| traffic(bench, target, ranks);

@@ -73,22 +73,7 @@ impl Job<'_> {
         if cli.cold_start {
             self.cold_start(seat, &mut bench, &series, range, reporter.as_ref())?;
         }
-        let mut timing = if settings.knows_arrivals() {
-            let process = (seat.thread.0 == 0).then(|| seat.world.control());
-            Some(Timing::new(process, locals * seat.thread.1)?)
-        } else {
-            None
-        };
-        if let (Some(timing), Some(reporter)) = (&timing, &reporter) {
-            reporter.clocks(timing);
-        }
-        self.timed(seat, AFTER_START[0], || {
-            sweep::sweep(&mut bench, cli, &series, range, timing.as_mut(), &mut reporter)
-        })?;
-        self.trials(&mut bench, &series, range, timing.as_mut(), reporter.as_ref())?;
-        if let (Some(timing), Some(reporter)) = (&timing, &reporter) {
-            reporter.clocks(timing);
-        }
+        self.sweep(seat, &mut bench, &series, range, &mut reporter)?;
         let spent = bench.spent;
         progress.enter(Phase::Close, self.deadlines.later(Duration::ZERO));
         let usage = if cli.memory == 1 { Some(most(control, backend.usage()?)?) } else { None };
@@ -145,6 +130,34 @@ impl Job<'_> {
         }
         if let Some(reporter) = reporter {
             reporter.cold_start(steps, calls);
+        }
+        Ok(())
+    }
+
+    /// All rows, and with them what tells when ranks arrive.
+    fn sweep(
+        &self,
+        seat: &Seat<'_>,
+        bench: &mut Bench<'_>,
+        series: &[plan::Series],
+        range: Range,
+        reporter: &mut Option<Reporter>,
+    ) -> Result<()> {
+        let mut timing = if bench.settings.knows_arrivals() {
+            let process = (seat.thread.0 == 0).then(|| seat.world.control());
+            Some(Timing::new(process, bench.backend.locals() * seat.thread.1)?)
+        } else {
+            None
+        };
+        if let (Some(timing), Some(reporter)) = (&timing, &reporter) {
+            reporter.clocks(timing);
+        }
+        self.timed(seat, AFTER_START[0], || {
+            sweep::sweep(bench, self.cli, series, range, timing.as_mut(), reporter)
+        })?;
+        self.trials(bench, series, range, timing.as_mut(), reporter.as_ref())?;
+        if let (Some(timing), Some(reporter)) = (&timing, &reporter) {
+            reporter.clocks(timing);
         }
         Ok(())
     }

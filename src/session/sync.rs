@@ -98,7 +98,7 @@ impl<'a> Clocks<'a> {
 /// Lets the question come before it is listened for, in every second turn and ever longer. A library that yields
 /// while it waits gives its core away for time slices where the core is shared; who does not wait does not yield.
 fn rest(turn: usize) {
-    let rest_ns = if turn % 2 == 0 { 0 } else { REST_NS << (turn / 2 % 5) };
+    let rest_ns = if turn.is_multiple_of(2) { 0 } else { REST_NS << (turn / 2 % 5) };
     let start = monotonic_ns();
     while monotonic_ns() - start < rest_ns {
         std::hint::spin_loop();

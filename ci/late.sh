@@ -28,6 +28,7 @@ printf '%s\n' '#!/bin/sh' 'rank=$OMPI_COMM_WORLD_RANK how="taskset -c $rank"' \
   'if [ "$PRIORITY" = 1 ] && [ "$rank$HOGGED" = 11 ]; then how="nice -n -20 $how"' \
   'elif [ "$PRIORITY" = 1 ]; then how="chrt -r 1 $how"; fi' 'exec $how "$@"' > "$folder/pinned"
 chmod +x "$folder/pinned"
+# shellcheck disable=SC2317 # called by the trap
 leave() {
   [ -z "$hog" ] || kill "$hog"
   ci/cluster.sh down

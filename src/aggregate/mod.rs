@@ -8,7 +8,7 @@ mod overhead;
 mod summary;
 mod totals;
 
-pub use arrivals::{Arrivals, Last, Spread, arrivals};
+pub use arrivals::{Arrivals, ClockError, Last, OnGpu, Spread, arrivals};
 pub use cell::{Check, How, cell, split_cell};
 pub use critical::{Critical, Mode, Observer, Verdict};
 pub use late::{Late, LateObserver, LateVerdict, late};
@@ -38,6 +38,10 @@ pub struct Series {
     /// When the operation was called, on one clock for all ranks, counted from the first call of the cell.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arrival_us: Vec<f64>,
+    /// When the operation's marks were reached on the GPU, first the one before it, then the one behind it, on the
+    /// same clock.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpu_us: Vec<[f64; 2]>,
     /// When the rank came out of bare barriers, right after the timed loop, on the same clock.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exit_us: Vec<f64>,

@@ -88,6 +88,15 @@ pub struct Caps {
     pub simulated: bool,
 }
 
+/// A mark whose time the host knows, as the bounds that its own readings leave.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Anchor {
+    /// The host's clock, in ns, in the middle of the bounds.
+    pub at_ns: u64,
+    /// Half their distance, in ns.
+    pub error_ns: u64,
+}
+
 /// What is set before the operations of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
@@ -167,6 +176,15 @@ pub trait Backend: Ops {
     fn mark(&mut self, index: usize) -> Result<()>;
     /// Time between two marks of the selected rank, in µs; both are complete.
     fn between_us(&mut self, from: usize, to: usize) -> Result<f64>;
+    /// Ties the selected rank's marks to its host's clock, while nothing runs; `None` where marks are readings of
+    /// that clock.
+    fn anchor(&mut self) -> Result<Option<Anchor>> {
+        Ok(None)
+    }
+    /// Time from a mark of the selected rank to its anchor, in µs; negative where the mark is later.
+    fn until_anchor_us(&mut self, _mark: usize) -> Result<f64> {
+        Err(Error::Unsupported("this backend's marks have no anchor".to_owned()))
+    }
     /// Waits until all operations of all local ranks are complete, or fails at the deadline.
     fn wait(&mut self, deadline: Duration) -> Result<()>;
     /// From now on the library tells how it runs operations.

@@ -42,8 +42,10 @@ impl Settings {
 
 impl Bench<'_> {
     /// Adds the exits of bare barriers to each local rank's sample, and moves its readings from the backend's clock
-    /// to the machine's. Returns the error of that, in µs. Collective.
-    pub fn exits(&mut self, samples: &mut [RankSample]) -> Result<f64> {
+    /// to the machine's, GPU events included. Returns the error of that, in µs: the host's, and the GPUs' where there
+    /// are any. Collective.
+    pub fn exits(&mut self, samples: &mut [RankSample]) -> Result<(f64, Option<f64>)> {
+        let gpu_error_us = self.gpu_times(samples)?;
         let barriers = self.settings.iterations.clamp(BARRIERS.0, BARRIERS.1);
         self.progress.enter(Phase::Collect, self.settings.deadlines.later(self.expected(barriers)));
         for sample in &mut *samples {
@@ -62,6 +64,32 @@ impl Bench<'_> {
             for time in series.arrival_us.iter_mut().chain(&mut series.exit_us) {
                 *time += ahead_us;
             }
+            for time in series.gpu_us.iter_mut().flatten() {
+                *time += ahead_us;
+            }
+        }
+        Ok((error_us, gpu_error_us.map(|gpu_us| gpu_us + error_us)))
+    }
+
+    /// The loop's marks on the host's clock, where a GPU set them; the largest error of all local ranks, in µs.
+    fn gpu_times(&mut self, samples: &mut [RankSample]) -> Result<Option<f64>> {
+        let mut error_us: Option<f64> = None;
+        for (local, sample) in (0..).zip(samples) {
+            self.backend.select(local)?;
+            let Some(anchor) = self.backend.anchor()? else { return Ok(None) };
+            let at_us = anchor.at_ns as f64 / 1e3;
+            let mut far_us = 0.0_f64;
+            for iteration in 0..self.settings.iterations as usize {
+                let mut time_us = |mark: usize| -> Result<f64> {
+                    let until_us = self.backend.until_anchor_us(mark)?;
+                    far_us = far_us.max(until_us.abs());
+                    Ok(at_us - until_us)
+                };
+                sample.series.gpu_us.push([time_us(2 * iteration)?, time_us(2 * iteration + 1)?]);
+            }
+            // CUDA's distance between events is a float of ms: half a unit of its last place.
+            let rounding_us = far_us * f64::from(f32::EPSILON) / 2.0;
+            error_us = Some(error_us.unwrap_or(0.0).max(anchor.error_ns as f64 / 1e3 + rounding_us));
         }
         Ok(error_us)
     }

@@ -181,7 +181,8 @@ fn a_late_rank_is_seen_in_arrivals_and_not_in_bare_barriers() {
         let op = collective.traits().reduces.then_some(RedOp::Sum);
         let target = Target { bytes: 4096, dtype: Dtype::Float, op, root: 0, warmed: false };
         let (mut samples, _) = bench.placement(&target, Placement::OutOfPlace).unwrap();
-        let error_us = bench.exits(&mut samples).unwrap();
+        let (error_us, gpu_us) = bench.exits(&mut samples).unwrap();
+        assert_eq!(gpu_us, None);
         assert!(error_us.abs() < f64::EPSILON, "a simulation's clock is common");
         let found = match crate::aggregate::late(&samples, error_us, 0) {
             crate::aggregate::Late::Named { rank, late_us, .. } => {
@@ -191,7 +192,13 @@ fn a_late_rank_is_seen_in_arrivals_and_not_in_bare_barriers() {
             _ => None,
         };
         assert_eq!(found, named);
-        let arrivals = crate::aggregate::arrivals(&samples, error_us, 0, 1).unwrap();
+        let arrivals = crate::aggregate::arrivals(
+            &samples,
+            crate::aggregate::ClockError { host_us: error_us, gpu_us },
+            0,
+            1,
+        )
+        .unwrap();
         // Barriers leave ranks up to 1 us apart; the call takes 10.
         assert!(arrivals.exit_skew.unwrap().max_us < 1.0, "{arrivals:?}");
         let late_us = delay.map_or(0.0, |delay| delay.ns as f64 / 1e3);

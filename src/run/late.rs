@@ -1,6 +1,6 @@
 //! Rank 0's account of arrivals: a line per placement, and in the end the late rank, if there is one.
 
-use crate::aggregate::{Arrivals, Cell, LateObserver, LateVerdict, arrivals, late};
+use crate::aggregate::{Arrivals, Cell, ClockError, LateObserver, LateVerdict, OnGpu, arrivals, late};
 use crate::measure::Target;
 use crate::report::record::Event;
 use crate::report::sink::Level;
@@ -30,11 +30,11 @@ impl LateReporter {
         &mut self,
         target: &Target,
         cell: &Cell,
-        clock_error_us: f64,
+        clock_error: ClockError,
         sink: &Sink,
     ) -> Option<Arrivals> {
-        self.observer.push(late(&cell.ranks, clock_error_us, self.skip));
-        let found = arrivals(&cell.ranks, clock_error_us, self.skip, self.aggregated)?;
+        self.observer.push(late(&cell.ranks, clock_error.host_us, self.skip));
+        let found = arrivals(&cell.ranks, clock_error, self.skip, self.aggregated)?;
         let place = match cell.placement {
             Placement::OutOfPlace => "",
             Placement::InPlace => " in place",
@@ -84,8 +84,15 @@ fn words(found: &Arrivals) -> String {
     let last = found.last.first().map_or_else(String::new, |last| {
         format!(", last to arrive rank {} in {:.0} % of the iterations", last.rank, last.share_pct)
     });
+    let gpu = found.gpu.map_or_else(String::new, |gpu| {
+        let OnGpu { clock_error_us, skew, makespan, from_last } = gpu;
+        format!(
+            "; GPUs: skew {:.1}, makespan {:.1}, from the last start {:.1} us, clock error {clock_error_us:.2} us",
+            skew.p50_us, makespan.p50_us, from_last.p50_us
+        )
+    });
     format!(
-        "skew {:.1}{}{exit}, makespan {:.1}, from the last call {:.1} us{last}; clock error {:.2} us",
+        "skew {:.1}{}{exit}, makespan {:.1}, from the last call {:.1} us{last}; clock error {:.2} us{gpu}",
         found.skew.p50_us,
         p95(found.skew.p95_us),
         found.makespan.p50_us,

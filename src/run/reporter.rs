@@ -197,11 +197,11 @@ impl Reporter {
         gathered: Vec<Gathered>,
     ) {
         let mut cells = Vec::with_capacity(gathered.len());
-        for Gathered { placement, samples, checked, clock_error_us } in gathered {
+        for Gathered { placement, samples, checked, clock_error } in gathered {
             let check = self.check(placement, &checked);
             let mut made = self.cell(placement, samples, traffic, check);
-            if let Some(clock_error_us) = clock_error_us {
-                made.arrivals = self.late.push(target, &made, clock_error_us, &self.sink);
+            if let Some(clock_error) = clock_error {
+                made.arrivals = self.late.push(target, &made, clock_error, &self.sink);
             }
             let coverage = checked.coverage.filter(|coverage| *coverage < 1.0);
             cells.push(Cell { coverage, algorithm: checked.algorithm.clone(), ..made });

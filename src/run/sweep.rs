@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::reporter::Reporter;
 use super::timing::Timing;
-use crate::aggregate::RankSample;
+use crate::aggregate::{ClockError, RankSample};
 use crate::cli::Cli;
 use crate::collective::{Case, Exchange, Traffic};
 use crate::error::{Error, Result};
@@ -32,8 +32,8 @@ pub(super) struct Gathered {
     pub(super) placement: Placement,
     pub(super) samples: Vec<RankSample>,
     pub(super) checked: Checked,
-    /// Where arrivals are known: no two ranks' are further off each other than this, in µs.
-    pub(super) clock_error_us: Option<f64>,
+    /// Where arrivals are known.
+    pub(super) clock_error: Option<ClockError>,
 }
 
 /// Largest size of the operations that wake a GPU before a series.
@@ -129,10 +129,10 @@ pub(super) fn cell(
     arrivals: bool,
 ) -> Result<Option<Gathered>> {
     let (mut samples, checked) = bench.placement(target, placement)?;
-    let clock_error_us = if arrivals { Some(Timing::exits(bench, &mut samples)?) } else { None };
+    let clock_error = if arrivals { Some(Timing::exits(bench, &mut samples)?) } else { None };
     bench.progress.enter(Phase::Collect, bench.settings.deadlines.later(std::time::Duration::ZERO));
     let gathered = gather(bench, placement, samples, checked)?;
-    Ok(gathered.map(|gathered| Gathered { clock_error_us, ..gathered }))
+    Ok(gathered.map(|gathered| Gathered { clock_error, ..gathered }))
 }
 
 /// What the target's size means among so many ranks.
@@ -171,5 +171,5 @@ fn gather(
         checked.mismatches.extend(bad);
     }
     samples.sort_by_key(|sample| sample.rank);
-    Ok(Some(Gathered { placement, samples, checked, clock_error_us: None }))
+    Ok(Some(Gathered { placement, samples, checked, clock_error: None }))
 }

@@ -1,7 +1,7 @@
 //! Arrivals on one clock: when the clocks are compared, and what rank 0 makes of all ranks' readings.
 
 use super::sweep::Gathered;
-use crate::aggregate::RankSample;
+use crate::aggregate::{ClockError, RankSample, Series};
 use crate::clock::timer;
 use crate::error::Result;
 use crate::measure::Bench;
@@ -30,33 +30,30 @@ impl<'a> Timing<'a> {
         self.clocks.as_mut().map_or(Ok(()), Clocks::sync)
     }
 
-    /// Bare barriers, and all local readings on the machine's clock; the largest error of that, in µs. Collective.
-    pub(super) fn exits(bench: &mut Bench<'_>, samples: &mut [RankSample]) -> Result<f64> {
-        let error_us = bench.exits(samples)?;
-        Ok(bench.control.vote((error_us * 1e3).ceil() as u64)? as f64 / 1e3)
+    /// Bare barriers, and all local readings on the machine's clock; the largest error of that. Collective.
+    pub(super) fn exits(bench: &mut Bench<'_>, samples: &mut [RankSample]) -> Result<ClockError> {
+        let (host_us, gpu_us) = bench.exits(samples)?;
+        let worst = |us: f64| bench.control.vote((us * 1e3).ceil() as u64).map(|ns| ns as f64 / 1e3);
+        Ok(ClockError { host_us: worst(host_us)?, gpu_us: gpu_us.map(worst).transpose()? })
     }
 
     /// At rank 0, between two calls of `sync`: all ranks' readings on process 0's clock, from the first call on.
     pub(super) fn place(&self, gathered: &mut Gathered) {
-        let Some(clocks) = &self.clocks else { return };
+        let (Some(clocks), Some(error)) = (&self.clocks, gathered.clock_error) else { return };
         for sample in &mut gathered.samples {
             let Some(fit) = clocks.fit(sample.rank / self.ranks_per_process) else { return };
-            let series = &mut sample.series;
-            for time in series.arrival_us.iter_mut().chain(&mut series.exit_us) {
-                *time = fit.to_own_us(*time);
-            }
+            readings(&mut sample.series).for_each(|time| *time = fit.to_own_us(*time));
         }
-        let arrivals = || gathered.samples.iter().filter_map(|sample| sample.series.arrival_us.first());
-        let zero_us = arrivals().copied().fold(f64::INFINITY, f64::min);
+        let arrivals = gathered.samples.iter().filter_map(|sample| sample.series.arrival_us.first());
+        let zero_us = arrivals.copied().fold(f64::INFINITY, f64::min);
         for sample in &mut gathered.samples {
-            let series = &mut sample.series;
-            for time in series.arrival_us.iter_mut().chain(&mut series.exit_us) {
-                // Whole ns: the clock has no more, and the record stays short.
-                *time = ((*time - zero_us) * 1e3).round() / 1e3;
-            }
+            // Whole ns: the clock has no more, and the record stays short.
+            readings(&mut sample.series).for_each(|time| *time = ((*time - zero_us) * 1e3).round() / 1e3);
         }
         // Both ranks of a pair may be off.
-        gathered.clock_error_us = gathered.clock_error_us.map(|own| 2.0 * own + clocks.error_us());
+        let between = |own_us: f64| 2.0 * own_us + clocks.error_us();
+        gathered.clock_error =
+            Some(ClockError { host_us: between(error.host_us), gpu_us: error.gpu_us.map(between) });
     }
 
     /// For the record, and in words.
@@ -88,4 +85,10 @@ impl<'a> Timing<'a> {
         );
         Some((Event::Clocks { timer, others }, text))
     }
+}
+
+/// All readings of a clock, of calls, GPUs and bare barriers.
+fn readings(series: &mut Series) -> impl Iterator<Item = &mut f64> {
+    let Series { arrival_us, exit_us, gpu_us, .. } = series;
+    arrival_us.iter_mut().chain(exit_us).chain(gpu_us.iter_mut().flatten())
 }

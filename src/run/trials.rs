@@ -125,7 +125,7 @@ fn trial(bench: &mut Bench<'_>, target: &Target, timing: &mut Timing<'_>) -> Res
         timing.sync()?;
         if let Some(mut cell) = cell {
             timing.place(&mut cell);
-            observer.push(late(&cell.samples, cell.clock_error_us.unwrap_or(0.0), 0));
+            observer.push(late(&cell.samples, cell.clock_error.map_or(0.0, |error| error.host_us), 0));
         }
     }
     Ok(match observer.verdict() {

@@ -1,6 +1,8 @@
 //! Which rank comes late, said only where it is later than this run's own barriers leave a healthy one, and than
 //! the clocks can be wrong. Method and constants: docs/METHODOLOGY.md, "A late rank".
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::RankSample;
@@ -183,52 +185,70 @@ pub enum LateVerdict {
     },
 }
 
+/// Placements that are remembered at most; of an endless run the newest, at least half as many.
+const KEPT: usize = 1 << 14;
+
 /// Collects placements of a run.
 #[derive(Clone, Debug, Default)]
 pub struct LateObserver {
-    named: Vec<(u32, f64, f64, f64)>,
-    nobody_us: Vec<f64>,
+    placements: Vec<Late>,
 }
 
 impl LateObserver {
     /// Counts a placement in.
     pub fn push(&mut self, late: Late) {
-        match late {
-            Late::Named { rank, share, late_us, threshold_us } => {
-                self.named.push((rank, share, late_us, threshold_us));
-            }
-            Late::Nobody { threshold_us } => self.nobody_us.push(threshold_us),
-            Late::Unknown => {}
+        if late == Late::Unknown {
+            return;
         }
+        if self.placements.len() == KEPT {
+            self.placements.drain(..KEPT / 2);
+        }
+        self.placements.push(late);
     }
 
     /// Over all placements so far; `None` where none could be judged.
     pub fn verdict(&self) -> Option<LateVerdict> {
-        let cases = self.named.len() + self.nobody_us.len();
-        let of = |rank: u32| self.named.iter().filter(move |named| named.0 == rank);
-        let agreeing = |rank: u32| of(rank).count();
-        let rank = self.named.iter().map(|named| named.0).max_by_key(|rank| agreeing(*rank));
-        let enough = |rank: &u32| {
-            let agreeing = agreeing(*rank);
+        let mut votes = BTreeMap::<u32, usize>::new();
+        for late in &self.placements {
+            if let Late::Named { rank, .. } = late {
+                *votes.entry(*rank).or_default() += 1;
+            }
+        }
+        let (cases, distinct) = (self.placements.len(), votes.values().sum::<usize>());
+        let first = votes.into_iter().max_by_key(|(_, agreeing)| *agreeing);
+        let enough = |agreeing: usize| {
             agreeing >= CONFIRMATIONS
                 && agreeing as f64 >= OF_ALL * cases as f64
-                && agreeing as f64 >= OF_NAMED * self.named.len() as f64
+                && agreeing as f64 >= OF_NAMED * distinct as f64
         };
-        if let Some(rank) = rank.filter(enough) {
-            let typical =
-                |part: fn(&(u32, f64, f64, f64)) -> f64| median(&of(rank).map(part).collect::<Vec<_>>());
-            return Some(LateVerdict::Named {
-                rank,
-                share_pct: typical(|named| named.1)? * 100.0,
-                late_us: typical(|named| named.2)?,
-                threshold_us: typical(|named| named.3)?,
-                agreeing: agreeing(rank),
-                cases,
-            });
+        if let Some((rank, agreeing)) = first.filter(|(_, agreeing)| enough(*agreeing)) {
+            return self.named(rank, agreeing);
         }
-        let thresholds = self.named.iter().map(|named| named.3).chain(self.nobody_us.iter().copied());
+        let thresholds = self.placements.iter().filter_map(|late| match late {
+            Late::Named { threshold_us, .. } | Late::Nobody { threshold_us } => Some(*threshold_us),
+            Late::Unknown => None,
+        });
         let threshold_us = median(&thresholds.collect::<Vec<_>>())?;
-        Some(LateVerdict::NotDistinguishable { threshold_us, cases, distinct: self.named.len() })
+        Some(LateVerdict::NotDistinguishable { threshold_us, cases, distinct })
+    }
+
+    fn named(&self, rank: u32, agreeing: usize) -> Option<LateVerdict> {
+        let of = self.placements.iter().filter_map(|late| match late {
+            Late::Named { rank: named, share, late_us, threshold_us } if *named == rank => {
+                Some([*share, *late_us, *threshold_us])
+            }
+            _ => None,
+        });
+        let of: Vec<[f64; 3]> = of.collect();
+        let typical = |part: usize| median(&of.iter().map(|parts| parts[part]).collect::<Vec<_>>());
+        Some(LateVerdict::Named {
+            rank,
+            share_pct: typical(0)? * 100.0,
+            late_us: typical(1)?,
+            threshold_us: typical(2)?,
+            agreeing,
+            cases: self.placements.len(),
+        })
     }
 }
 

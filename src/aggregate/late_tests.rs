@@ -196,3 +196,17 @@ fn a_name_needs_two_placements_and_no_rival() {
     assert_eq!(verdict(&[one, other, one, one]), name(3, 4));
     assert_eq!(verdict(&[nobody, nobody]), none(10.0, 2, 0));
 }
+
+#[test]
+fn an_endless_run_remembers_a_bounded_number_of_placements() {
+    let mut observer = LateObserver::default();
+    for _ in 0..3 * KEPT {
+        observer.push(Late::Nobody { threshold_us: 1.0 });
+        assert!(observer.placements.len() <= KEPT);
+    }
+    let late = Late::Named { rank: 3, share: 0.5, late_us: 200.0, threshold_us: 8.0 };
+    for _ in 0..KEPT {
+        observer.push(late);
+    }
+    assert!(matches!(observer.verdict(), Some(LateVerdict::Named { rank: 3, .. })));
+}

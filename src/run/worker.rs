@@ -32,6 +32,7 @@ impl Job<'_> {
         let early = setup::backend(cli, seat, gpu, host)?;
         let locals = early.locals();
         let group = Group::of(seat, self.environment.split);
+        self.refuse_faults(control, control.size() * locals)?;
         let series = self.plan(control, group.ranks(locals))?;
         agreement::agree(control, &setup::card(host, &early.library(), &self.environment))?;
         let preamble = setup::preamble(cli, seat, &group, &early, &self.who)?;
@@ -191,6 +192,15 @@ impl Job<'_> {
             trials::self_test(bench, &target(*bytes), timing, ranks as u32, reporter)?;
         }
         Ok(())
+    }
+
+    /// A fault at a rank that is not there would be none, and the run would pass for one with a fault.
+    fn refuse_faults(&self, control: &dyn Control, ranks: u32) -> Result<()> {
+        let outside = self.cli.inject.iter().find(|fault| fault.rank() >= ranks);
+        let refused = outside.map_or(Ok(()), |fault| {
+            Err(Error::Usage(format!("--inject {fault}: there are ranks 0 to {}", ranks - 1)))
+        });
+        together(control, &self.who.host, refused)
     }
 
     /// What will be measured; what cannot be is refused by all alike, and said once.

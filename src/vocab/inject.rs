@@ -38,6 +38,18 @@ pub enum Inject {
     },
 }
 
+impl Inject {
+    /// The rank that it hits.
+    pub const fn rank(&self) -> u32 {
+        match self {
+            Self::Corrupt { rank, .. }
+            | Self::Hang { rank, .. }
+            | Self::Late { rank, .. }
+            | Self::Stop { rank, .. } => *rank,
+        }
+    }
+}
+
 /// A place in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

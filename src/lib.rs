@@ -11,6 +11,8 @@ pub mod verify;
 pub mod cli;
 pub mod plan;
 
+pub mod clock;
+
 pub mod backend;
 pub mod session;
 

@@ -56,6 +56,28 @@ fn mpirun_script_measures_over_four_nodes() {
 }
 
 #[test]
+fn clocks_of_four_hosts_are_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("record.jsonl");
+    let mut command = cluster("mpirun");
+    command.args(["-np", "4", "--map-by", "node", &binary("all_reduce"), "--record", file.to_str().unwrap()]);
+    let run = finish(command.args(ARGS).args(["-z", "3", "-I", "1"]), Duration::from_mins(2));
+    assert_eq!(run.code, Some(0), "{}{}", run.stdout, run.stderr);
+    let events = record(&file);
+    let clocks: Vec<_> = events.iter().filter(|event| event["event"] == "clocks").collect();
+    assert_eq!(clocks.len(), 2, "at the start and at the end");
+    for clock in clocks.iter().flat_map(|event| event["others"].as_array().unwrap()) {
+        let figure = |name: &str| clock[name].as_f64().unwrap();
+        // The nodes share one kernel: the true offset is 0.
+        assert!(figure("offset_us").abs() <= figure("error_us") + 0.1, "{clock}");
+        assert!(figure("round_trip_us") > 0.0, "{clock}");
+    }
+    assert_eq!(clocks[1]["others"].as_array().unwrap().len(), 3);
+    let row = events.iter().find(|event| event["event"] == "row").unwrap();
+    assert!(row["cells"][0]["ranks"][3]["series"]["arrival_us"].as_array().unwrap().len() == 5, "{row}");
+}
+
+#[test]
 fn srun_script_and_batch_job_measure_over_four_nodes() {
     let results = tempfile::tempdir().unwrap();
     let env = format!("CRITRANK_RESULTS={}", results.path().display());

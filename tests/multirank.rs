@@ -327,3 +327,45 @@ fn without_a_gpu_the_error_names_the_way() {
     assert!(matches!(run.code, Some(5 | 6)), "{:?} {}", run.code, run.stderr);
     assert!(run.stderr.contains("--backend mpi"), "{}", run.stderr);
 }
+
+#[test]
+fn a_late_rank_is_named_and_the_run_says_that_it_is_injected() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, json) = (folder.path().join("record.jsonl"), folder.path().join("result.json"));
+    // So late that time slices of a busy machine are no excuse.
+    let late = "-z 3 -I 1 -n 20 -b 8 -e 64 -f 8 --inject late:1:60ms";
+    let run = run(2, "all_reduce", &format!("{late} --record {} -J {}", file.display(), json.display()));
+    assert_eq!(run.code, Some(0), "{}{}", run.stdout, run.stderr);
+    assert!(
+        run.stdout.contains("# NOT A MEASUREMENT: a fault is injected, late:1:60000us\n"),
+        "{}",
+        run.stdout
+    );
+    assert!(run.stderr.contains("a fault is injected on purpose: late:1:60000us"), "{}", run.stderr);
+    assert!(run.stderr.contains("warning: late rank 1 ("), "{}", run.stderr);
+    let events = record(&file);
+    let of = |name: &str| events.iter().filter(|event| event["event"] == name).collect::<Vec<_>>();
+    assert_eq!(events[0]["injected"][0], "late:1:60000us");
+    assert_eq!(of("clocks")[0]["others"].as_array().unwrap().len(), 0, "one host, one clock");
+    let late = of("late_rank")[0];
+    assert_eq!((late["verdict"].as_str(), late["rank"].as_u64()), (Some("named"), Some(1)), "{late}");
+    assert!(late["late_us"].as_f64().unwrap() > 50_000.0, "{late}");
+    let cell = &of("row")[0]["cells"][0];
+    // The victim has the longest time, the late rank the shortest.
+    let time = |rank: usize| cell["ranks"][rank]["total_us"].as_f64().unwrap();
+    assert!(time(0) > 50_000.0 && time(1) < 50_000.0, "{} {}", time(0), time(1));
+    let arrivals = &cell["arrivals"];
+    assert_eq!(arrivals["last"][0]["rank"], 1, "{arrivals}");
+    assert!(arrivals["clock_error_us"].as_f64().unwrap() < 1000.0, "{arrivals}");
+    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
+    assert_eq!(json["injected"][0], "late:1:60000us");
+}
+
+#[test]
+fn the_cost_of_timing_and_the_smallest_lateness_are_said() {
+    let run = run(2, "all_reduce", "-z 3 -I 1 -n 20 -b 8 -e 8 --overhead --self-test");
+    assert_eq!(run.code, Some(0), "{}{}", run.stdout, run.stderr);
+    assert!(run.stderr.contains("cost of -I at 8: "), "{}", run.stderr);
+    assert!(run.stderr.contains("self-test at 8: "), "{}", run.stderr);
+    assert!(!run.stdout.contains("injected"), "trials are not the table's run: {}", run.stdout);
+}

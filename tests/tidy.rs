@@ -71,6 +71,7 @@ fn modules_import_only_from_their_left() {
         "verify",
         "cli",
         "plan",
+        "clock",
         "session",
         "backend",
         "aggregate",

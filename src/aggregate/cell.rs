@@ -61,6 +61,7 @@ pub fn cell(
         unpredicted: None,
         groups: Vec::new(),
         per_iteration: if how.per_iteration { per_iteration(&samples, how) } else { None },
+        arrivals: None,
         ranks: samples,
     }
 }

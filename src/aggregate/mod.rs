@@ -1,12 +1,18 @@
 //! Rank × repetition to rows: pure. What is summarised how stands in docs/METHODOLOGY.md.
 
+mod arrivals;
 mod cell;
 mod critical;
+mod late;
+mod overhead;
 mod summary;
 mod totals;
 
+pub use arrivals::{Arrivals, ClockError, Last, OnGpu, Spread, arrivals};
 pub use cell::{Check, How, cell, split_cell};
 pub use critical::{Critical, Mode, Observer, Verdict};
+pub use late::{Late, LateObserver, LateVerdict, late};
+pub use overhead::{Overhead, PAIRS, overhead};
 pub use totals::Totals;
 
 use serde::{Deserialize, Serialize};
@@ -29,6 +35,16 @@ pub struct Series {
     /// nccl-tests' interval of `-I`: between the marks of neighbouring iterations, or in `-z 3` the pair.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interval_us: Vec<f64>,
+    /// When the operation was called, on one clock for all ranks, counted from the first call of the cell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arrival_us: Vec<f64>,
+    /// When the operation's marks were reached on the GPU, first the one before it, then the one behind it, on the
+    /// same clock.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpu_us: Vec<[f64; 2]>,
+    /// When the rank came out of bare barriers, right after the timed loop, on the same clock.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exit_us: Vec<f64>,
 }
 
 /// What one rank brings back from one placement of one row.
@@ -167,6 +183,9 @@ pub struct Cell {
     pub groups: Vec<GroupTime>,
     /// With `-I`.
     pub per_iteration: Option<PerIteration>,
+    /// With `-I` where ranks meet after each iteration (`-z 1`, `-z 3`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrivals: Option<Arrivals>,
     /// Every rank's own times, in rank order.
     pub ranks: Vec<RankSample>,
 }

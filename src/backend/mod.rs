@@ -89,6 +89,15 @@ pub struct Caps {
     pub simulated: bool,
 }
 
+/// A mark whose time the host knows, as the bounds that its own readings leave.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Anchor {
+    /// The host's clock, in ns, in the middle of the bounds.
+    pub at_ns: u64,
+    /// Half their distance, in ns.
+    pub error_ns: u64,
+}
+
 /// What is set before the operations of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
@@ -105,7 +114,7 @@ pub struct Setup {
 /// Drives the local ranks of one process (one, unless `-g` says otherwise).
 ///
 /// `Ops` and every per-rank method act on the local rank that `select` chose; the first is selected at start.
-/// In the timed loop only `select`, `Ops`, `shift`, `mark`, `now` and `wait` are called; they do not allocate.
+/// In the timed loop only `select`, `Ops`, `shift`, `mark`, `now`, `delay` and `wait` are called; they do not allocate.
 pub trait Backend: Ops {
     /// Which backend this is.
     fn kind(&self) -> Kind;
@@ -157,10 +166,26 @@ pub trait Backend: Ops {
 
     /// The host's clock of the selected rank, in ns.
     fn now(&mut self) -> u64;
+    /// The selected rank's host does nothing for so long, on purpose.
+    fn delay(&mut self, ns: u64) {
+        let until = self.now().saturating_add(ns);
+        while self.now() < until {
+            std::hint::spin_loop();
+        }
+    }
     /// Stamps mark `index` behind the selected rank's operations so far (a CUDA event; elsewhere the clock).
     fn mark(&mut self, index: usize) -> Result<()>;
     /// Time between two marks of the selected rank, in µs; both are complete.
     fn between_us(&mut self, from: usize, to: usize) -> Result<f64>;
+    /// Ties the selected rank's marks to its host's clock, while nothing runs; `None` where marks are readings of
+    /// that clock.
+    fn anchor(&mut self) -> Result<Option<Anchor>> {
+        Ok(None)
+    }
+    /// Time from a mark of the selected rank to its anchor, in µs; negative where the mark is later.
+    fn until_anchor_us(&mut self, _mark: usize) -> Result<f64> {
+        Err(Error::Unsupported("this backend's marks have no anchor".to_owned()))
+    }
     /// Waits until all operations of all local ranks are complete, or fails at the deadline.
     fn wait(&mut self, deadline: Duration) -> Result<()>;
     /// From now on the library tells how it runs operations.

@@ -17,6 +17,7 @@ use crate::vocab::{Dtype, Inject, Kind, RedOp};
 use flags::{expand_prefix, factor, hex_or_decimal, signed, size};
 
 /// Everything that can be asked of a `*_perf` binary.
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 #[derive(Clone, Debug, Parser)]
 #[command(
     version,
@@ -155,13 +156,20 @@ pub struct Cli {
     /// Show what each step from process start to the tenth call costs, before the sweep
     #[arg(long = "cold-start", help_heading = "Of our own")]
     pub cold_start: bool,
+    /// With -I 1: measure what -I itself costs, in the same launch, at three sizes
+    #[arg(long, help_heading = "Of our own")]
+    pub overhead: bool,
+    /// With -I 1 and -z 1 or -z 3: say which lateness of a rank would have been found here, and how often a healthy
+    /// one is named
+    #[arg(long = "self-test", help_heading = "Of our own")]
+    pub self_test: bool,
     /// Ranks of --backend sim
     #[arg(long = "sim-ranks", value_name = "N", default_value = "4", value_parser = hex_or_decimal, help_heading = "Of our own")]
     pub sim_ranks: u64,
     /// Seed of --backend sim
     #[arg(long = "sim-seed", value_name = "N", default_value = "1", value_parser = hex_or_decimal, help_heading = "Of our own")]
     pub sim_seed: u64,
-    /// Put a fault in, to see it found: hang:RANK:init|ITERATION, stop:RANK:init|ITERATION (as by SIGSTOP), and with
+    /// Put a fault in, to see it found: late:RANK:200us (before every call; with -z 1 or -z 3), hang:RANK:init|ITERATION, stop:RANK:init|ITERATION (as by SIGSTOP), and with
     /// --backend sim corrupt:RANK:lost|doubled|shifted|swapped|stale|unwritten|flipped
     #[arg(long, value_name = "FAULT", help_heading = "Of our own")]
     pub inject: Vec<Inject>,
@@ -277,6 +285,24 @@ impl Cli {
         if self.root < -1 {
             return usage(format!("-r {} is no rank; -1 takes every rank in turn", self.root));
         }
+        self.validate_arrivals()
+    }
+
+    /// What needs a common start of all ranks before every call, or `-I`.
+    fn validate_arrivals(&self) -> Result<(), Error> {
+        let usage = |text: &str| Err(Error::Usage(text.to_owned()));
+        let meets = matches!(self.blocking, 1 | 3) && self.graph == 0;
+        if self.inject.iter().any(|fault| matches!(fault, Inject::Late { .. })) && !meets {
+            return usage(
+                "--inject late is hidden where ranks do not meet before every call: use -z 1 or -z 3, and no -G",
+            );
+        }
+        if self.overhead && (self.per_iteration != 1 || self.graph > 0) {
+            return usage("--overhead measures what -I 1 costs: add -I 1, and leave -G out");
+        }
+        if self.self_test && (self.per_iteration != 1 || !meets) {
+            return usage("--self-test needs -I 1 and -z 1 or -z 3, and no -G");
+        }
         Ok(())
     }
 
@@ -299,6 +325,10 @@ impl Cli {
                 "blocking mode (-z 3) is incompatible with CUDA graph mode (-G). Disabling.".to_owned(),
             );
             self.blocking = 0;
+        }
+        let late = self.inject.iter().any(|fault| matches!(fault, Inject::Late { .. }));
+        if late && self.per_iteration == 0 {
+            words.push("--inject late is seen in arrivals, which need -I 1".to_owned());
         }
         if self.backend != Kind::Nccl {
             words.extend(self.put_aside_without_nccl());

@@ -132,7 +132,32 @@ fn faults_survive_printing() {
     let stuck =
         points.into_iter().flat_map(|at| [Inject::Hang { rank: 3, at }, Inject::Stop { rank: 3, at }]);
     let corrupt = Corruption::ALL.map(|how| Inject::Corrupt { rank: 3, how });
-    for fault in stuck.chain(corrupt) {
+    let late = [1, 200_000, 1_500_000_000].map(|delay_ns| Inject::Late { rank: 3, delay_ns });
+    for fault in stuck.chain(corrupt).chain(late) {
         assert_eq!(fault.to_string().parse(), Ok(fault));
     }
+}
+
+#[test]
+fn lateness_is_a_time() {
+    let late = |text: &str| format!("late:1:{text}").parse::<Inject>();
+    for (text, delay_ns) in [("200us", 200_000), ("1.5ms", 1_500_000), ("2s", 2_000_000_000)] {
+        assert_eq!(late(text), Ok(Inject::Late { rank: 1, delay_ns }));
+    }
+    for text in ["200", "us", "-1us", "0us", "nanus", "infs", "2h", "3601s"] {
+        assert!(late(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn what_ranks_must_meet_for_is_refused_where_they_do_not() {
+    let refused = |line: &str| {
+        let args = line.split_whitespace().map(OsString::from);
+        matches!(Cli::read(std::iter::once("x".into()).chain(args)), Err(Error::Usage(_)))
+    };
+    let late = "--backend sim --inject late:1:5us";
+    assert!(refused(late) && refused(&format!("{late} -z 2")));
+    assert!(!refused(&format!("{late} -z 1")) && !refused(&format!("{late} -z 3")));
+    assert!(refused("--overhead") && refused("--self-test -I 1") && refused("--self-test -z 3"));
+    assert!(!refused("--overhead -I 1") && !refused("--self-test -I 1 -z 3"));
 }

@@ -1,11 +1,14 @@
 //! One placement of one row, start to end: prime, warm up, time, check. What is timed stands in docs/METHODOLOGY.md.
 
+mod arrivals;
 mod check;
+mod overhead;
 mod settings;
 mod timed;
 
 use std::time::{Duration, Instant};
 
+pub use arrivals::Delay;
 pub use check::{Checked, Mismatch};
 use settings::Rotation;
 pub use settings::{Blocking, Deadlines, Settings};
@@ -65,6 +68,8 @@ pub struct Bench<'a> {
     pub first_rank: u32,
     /// Where this process goes no further, on purpose.
     pub stall: Option<Stall>,
+    /// Which rank is late, on purpose.
+    pub delay: Option<Delay>,
     /// Where the sweep's time has gone so far.
     pub spent: Spent,
     stamps: Stamps,
@@ -92,6 +97,7 @@ impl<'a> Bench<'a> {
             collective,
             settings,
             stall: None,
+            delay: None,
             spent: Spent::default(),
             rotations: Vec::new(),
             rounds: 1,

@@ -166,3 +166,75 @@ fn modes_measure_what_they_say() {
     assert!(inside > outside, "the barrier counts in -z 1 and not in -z 3: {inside} {outside}");
     assert!(total(Blocking::Wait, 4) < each, "aggregated operations share one wait");
 }
+
+#[test]
+fn a_late_rank_is_seen_in_arrivals_and_not_in_bare_barriers() {
+    let late = Run { settings: settings(0, Blocking::WaitThenBarrier, true), ..base("all_reduce", 4) };
+    for (delay, named) in [(None, None), (Some(Delay { local: 2, ns: 50_000 }), Some(2))] {
+        let collective = (ALL[1].build)(Shares::default());
+        let mut sim = Sim::new(Law::new(4, 7), &[]);
+        let settings = Settings { iterations: 30, ..late.settings };
+        sim.allocate(settings.max_bytes, settings.marks()).unwrap();
+        let progress = Progress::default();
+        let mut bench = Bench::new(&mut sim, &Solo, &progress, &*collective, settings);
+        bench.delay = delay;
+        let op = collective.traits().reduces.then_some(RedOp::Sum);
+        let target = Target { bytes: 4096, dtype: Dtype::Float, op, root: 0, warmed: false };
+        let (mut samples, _) = bench.placement(&target, Placement::OutOfPlace).unwrap();
+        let (error_us, gpu_us) = bench.exits(&mut samples).unwrap();
+        assert_eq!(gpu_us, None);
+        assert!(error_us.abs() < f64::EPSILON, "a simulation's clock is common");
+        let found = match crate::aggregate::late(&samples, error_us, 0) {
+            crate::aggregate::Late::Named { rank, late_us, .. } => {
+                assert!((49.0..51.5).contains(&late_us), "{late_us}");
+                Some(rank)
+            }
+            _ => None,
+        };
+        assert_eq!(found, named);
+        let arrivals = crate::aggregate::arrivals(
+            &samples,
+            crate::aggregate::ClockError { host_us: error_us, gpu_us },
+            0,
+            1,
+        )
+        .unwrap();
+        // Barriers leave ranks up to 1 us apart; the call takes 10.
+        assert!(arrivals.exit_skew.unwrap().max_us < 1.0, "{arrivals:?}");
+        let late_us = delay.map_or(0.0, |delay| delay.ns as f64 / 1e3);
+        assert!((late_us - 1.0..late_us + 1.0).contains(&arrivals.skew.p50_us), "{arrivals:?}");
+        assert!((8.0..14.0).contains(&arrivals.from_last.p50_us), "{arrivals:?}");
+        assert!((arrivals.makespan.p50_us - arrivals.from_last.p50_us - late_us).abs() < 1.5, "{arrivals:?}");
+    }
+}
+
+#[test]
+fn arrivals_are_known_only_where_ranks_meet() {
+    for (blocking, per_iteration, known) in [
+        (Blocking::None, true, 0),
+        (Blocking::Wait, true, 0),
+        (Blocking::WaitAndBarrier, true, 3),
+        (Blocking::WaitThenBarrier, true, 3),
+        (Blocking::WaitThenBarrier, false, 0),
+    ] {
+        let run = Run { settings: settings(0, blocking, per_iteration), ..base("all_reduce", 2) };
+        let (_, samples, _) = run.go(Placement::OutOfPlace);
+        assert!(samples.iter().all(|sample| sample.series.arrival_us.len() == known), "{blocking:?}");
+    }
+}
+
+#[test]
+fn overhead_comes_in_pairs_and_leaves_the_loop_as_it_was() {
+    let collective = (ALL[1].build)(Shares::default());
+    let mut sim = Sim::new(Law { noise: 0.0, ..Law::new(2, 7) }, &[]);
+    let settings = settings(0, Blocking::None, true);
+    sim.allocate(settings.max_bytes, settings.marks()).unwrap();
+    let progress = Progress::default();
+    let mut bench = Bench::new(&mut sim, &Solo, &progress, &*collective, settings);
+    let op = collective.traits().reduces.then_some(RedOp::Sum);
+    let target = Target { bytes: 4096, dtype: Dtype::Float, op, root: 0, warmed: false };
+    let pairs = bench.overhead(&target, 5).unwrap();
+    assert_eq!(pairs.len(), 5);
+    assert!(pairs.iter().flatten().all(|us| (5.0..20.0).contains(us)), "{pairs:?}");
+    assert!(bench.settings.per_iteration);
+}

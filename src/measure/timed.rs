@@ -60,6 +60,10 @@ impl Bench<'_> {
             if let Some(stall) = self.stall {
                 stall.here(Point::Iteration(iteration as u64));
             }
+            if let Some(delay) = self.delay {
+                self.backend.select(delay.local)?;
+                self.backend.delay(delay.ns);
+            }
             if per_iteration || outside {
                 self.stamp(|stamps, local, now| stamps.each[local][CALLED][iteration] = now)?;
             }
@@ -211,6 +215,9 @@ impl Bench<'_> {
             series.interval_us.push(self.backend.between_us(start, to)? / per_operation);
         }
         let [called, enqueued, complete] = &self.stamps.each[local];
+        if self.settings.knows_arrivals() {
+            series.arrival_us = called.iter().map(|stamp| *stamp as f64 / 1e3).collect();
+        }
         let times = |ends: &[u64]| -> Vec<f64> {
             let time = |(start, end): (&u64, &u64)| end.saturating_sub(*start) as f64 / 1e3 / per_operation;
             called.iter().zip(ends).map(time).collect()

@@ -76,6 +76,7 @@ pub(super) fn preamble() -> Preamble {
             path: "libnccl.so.2".to_owned(),
         },
         version: "0.1.0".to_owned(),
+        injected: Vec::new(),
         config: config(),
         sites: vec![site(0, "vm"), site(1, "vm")],
     }
@@ -111,6 +112,7 @@ pub(super) fn cell(placement: Placement, shown_us: f64, gbps: [f64; 2], wrong: W
         unpredicted: None,
         groups: Vec::new(),
         per_iteration: None,
+        arrivals: None,
         ranks: Vec::new(),
     }
 }

@@ -55,6 +55,9 @@ pub struct Preamble {
     pub library: Library,
     /// This program's version and build.
     pub version: String,
+    /// Faults that were put in on purpose: such a run is no measurement.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub injected: Vec<String>,
     /// The sweep's settings, as the header and `-J` show them.
     pub config: Config,
     /// Every rank, in order.

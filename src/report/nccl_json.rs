@@ -62,6 +62,9 @@ struct Head<'a> {
     /// Ours alone, and only where the numbers are not NCCL's.
     #[serde(skip_serializing_if = "Option::is_none")]
     backend: Option<String>,
+    /// Ours alone, and only where a fault was put in on purpose.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    injected: &'a [String],
     config: Settings<'a>,
 }
 
@@ -179,6 +182,7 @@ pub fn head(preamble: &Preamble) -> Result<String> {
         args: &preamble.args,
         env: preamble.env.iter().map(|(name, value)| format!("{name}={value}")).collect(),
         nccl_version: preamble.library.code,
+        injected: &preamble.injected,
         backend: (preamble.backend != Kind::Nccl).then(|| format!("{} (NOT NCCL)", preamble.backend)),
         config: settings(&preamble.config, &preamble.sites),
     })?;

@@ -5,8 +5,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Outcome, Preamble};
-use crate::aggregate::Row;
+
+use crate::aggregate::{LateVerdict, Overhead, Row};
 use crate::backend::transport::Link;
+use crate::clock::Timer;
 use crate::error::{Error, Result};
 use crate::session::watch::Culprit;
 use crate::vocab::Dtype;
@@ -30,6 +32,21 @@ pub struct Plan {
     /// Largest size after the cut to what memory holds, in bytes; absent without a cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reduced_max_bytes: Option<u64>,
+}
+
+/// The clock of one host.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClockState {
+    /// The first process that reads it.
+    pub process: u32,
+    /// It minus process 0's, in µs, by the newest comparison.
+    pub offset_us: f64,
+    /// A bound of the offset's error over the last comparisons, in µs.
+    pub error_us: f64,
+    /// Fastest round trip, in µs.
+    pub round_trip_us: f64,
+    /// How fast it gains, in 10^-6, over the last comparisons.
+    pub drift_ppm: f64,
 }
 
 /// One line of the record.
@@ -65,6 +82,41 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         unknown: Vec<String>,
     },
+    /// How the hosts' clocks run against process 0's; at the start and at the end of a run that tells arrivals.
+    Clocks {
+        /// The host's timer at rank 0.
+        timer: Timer,
+        /// Every other clock.
+        others: Vec<ClockState>,
+    },
+    /// With `--overhead`: what `-I` costs.
+    Overhead {
+        /// The size, in bytes.
+        size_bytes: u64,
+        /// Per operation.
+        #[serde(flatten)]
+        overhead: Overhead,
+    },
+    /// With `--self-test`: which lateness is found here.
+    SelfTest {
+        /// The size, in bytes.
+        size_bytes: u64,
+        /// The rank that was made late.
+        rank: u32,
+        /// The smallest lateness that was found every time, as all larger ones were, in µs.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        smallest_us: Option<f64>,
+        /// Trials of each lateness.
+        trials: usize,
+        /// Lateness in µs, and in how many trials it was found.
+        ladder: Vec<(f64, usize)>,
+        /// Trials without a fault.
+        healthy_trials: usize,
+        /// In how many of them some rank was named.
+        false_alarms: usize,
+    },
+    /// Whether a rank comes late.
+    LateRank(LateVerdict),
     /// A type and reduction that are not run here.
     Waived {
         /// Element type.

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::*;
-use crate::aggregate::{Critical, RankSample, Series, Verdict, Wrong};
+use crate::aggregate::{Arrivals, Critical, Last, OnGpu, RankSample, Series, Spread, Verdict, Wrong};
 use crate::backend::transport::Side;
 use crate::report::{MemoryUse, fixture};
 use crate::verify::Tally;
@@ -21,6 +21,9 @@ fn sample(rank: u32, us: f64) -> RankSample {
             event_us: times.clone(),
             completion_us: times.clone(),
             interval_us: times,
+            arrival_us: vec![0.0, 20.5],
+            gpu_us: vec![[1.0, 15.5]],
+            exit_us: vec![41.25],
         },
         tally: Some(Tally { wrong_a: u64::from(rank), ..Tally::default() }),
     }
@@ -35,6 +38,7 @@ fn row() -> Row {
         cell.algorithm = Some("RING LL 2 channels".to_owned());
         cell.predicted_us = Some(12.5);
         cell.unpredicted = Some("one rank".to_owned());
+        cell.arrivals = Some(some_arrivals());
         let stats = cell.per_iteration.as_mut().unwrap();
         stats.times_us = vec![20.1, 20.2];
         stats.per_process_us = vec![vec![20.1, 20.2], vec![19.7, 19.8]];
@@ -64,7 +68,7 @@ fn events() -> Vec<Event> {
         state: "silent".to_owned(),
     };
     vec![
-        Event::start(fixture::preamble()),
+        Event::start(Preamble { injected: vec!["late:1:200us".to_owned()], ..fixture::preamble() }),
         Event::Plan(Plan {
             sizes_bytes: vec![8, 16],
             dtypes: vec![Dtype::Float],
@@ -98,6 +102,52 @@ fn events() -> Vec<Event> {
             end_time: "2026-11-30 12:02:46".to_owned(),
         },
     ]
+    .into_iter()
+    .chain(arrival_events())
+    .collect()
+}
+
+fn arrival_events() -> [Event; 5] {
+    let clock =
+        ClockState { process: 1, offset_us: -2.5, error_us: 6.4, round_trip_us: 12.8, drift_ppm: 0.1 };
+    let timer = Timer { resolution_ns: 20, cost_ns: 21.5 };
+    let overhead = Overhead { without_us: 10.5, added_us: 0.25, low_us: 0.125, high_us: 0.5 };
+    let named = LateVerdict::Named {
+        rank: 1,
+        share_pct: 99.5,
+        late_us: 200.5,
+        threshold_us: 8.5,
+        agreeing: 2,
+        cases: 2,
+    };
+    [
+        Event::Clocks { timer, others: vec![clock] },
+        Event::LateRank(named),
+        Event::LateRank(LateVerdict::NotDistinguishable { threshold_us: 8.5, cases: 2, distinct: 1 }),
+        Event::Overhead { size_bytes: 8, overhead },
+        Event::SelfTest {
+            size_bytes: 8,
+            rank: 1,
+            smallest_us: Some(0.5),
+            trials: 5,
+            ladder: vec![(0.25, 4), (0.5, 5)],
+            healthy_trials: 20,
+            false_alarms: 0,
+        },
+    ]
+}
+
+fn some_arrivals() -> Arrivals {
+    let spread = Spread { p50_us: 2.5, p95_us: Some(3.5), max_us: 9.5 };
+    Arrivals {
+        clock_error_us: 6.5,
+        skew: spread,
+        exit_skew: Some(spread),
+        makespan: spread,
+        from_last: spread,
+        last: vec![Last { rank: 1, share_pct: 52.5, behind_us: 0.5 }],
+        gpu: Some(OnGpu { clock_error_us: 8.5, skew: spread, makespan: spread, from_last: spread }),
+    }
 }
 
 fn written(events: &[Event]) -> String {
@@ -172,7 +222,7 @@ fn a_killed_run_leaves_a_readable_record() {
 
 #[test]
 fn half_a_line_in_the_middle_hides_only_itself() {
-    let text = written(&events()[..1]) + "{\"event\":\"row\",\"coun\n" + &written(&events()[8..]);
+    let text = written(&events()[..1]) + "{\"event\":\"row\",\"coun\n" + &written(&events()[8..9]);
     let record = read(text.as_bytes()).unwrap();
     assert_eq!(record.events, [events().remove(0), events().remove(8)]);
     assert_eq!(record.unreadable, ["{\"event\":\"row\",\"coun"]);
@@ -183,7 +233,7 @@ fn newer_records_of_the_same_schema_can_be_read() {
     let mut text = written(&events()[..1]).replace("\"pid\":", "\"new_field\":[1],\"pid\":");
     text += "\n{\"event\":\"invented_later\",\"x\":1}\n";
     let record = read(text.as_bytes()).unwrap();
-    assert_eq!(record.events, [Event::start(fixture::preamble()), Event::Unknown]);
+    assert_eq!(record.events, [events().remove(0), Event::Unknown]);
 }
 
 #[test]

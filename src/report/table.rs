@@ -23,6 +23,9 @@ pub fn opening(preamble: &Preamble) -> String {
         (config.step_bytes.to_string(), "bytes")
     };
     let mut text = version(preamble);
+    for fault in &preamble.injected {
+        put!(text, "# NOT A MEASUREMENT: a fault is injected, {fault}\n");
+    }
     put!(text, "# Collective test starting: {}\n", preamble.program);
     put!(
         text,

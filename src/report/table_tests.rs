@@ -316,3 +316,15 @@ fn the_tools_that_read_nccl_tests_read_us() {
         assert!(reader(&ours), "{tool} cannot read\n{ours}");
     }
 }
+
+#[test]
+fn an_injected_run_says_so() {
+    let mut preamble = fixture::preamble();
+    assert!(!opening(&preamble).contains("injected"));
+    preamble.injected = vec!["late:1:200us".to_owned()];
+    let text = opening(&preamble);
+    assert_eq!(text.lines().nth(1), Some("# NOT A MEASUREMENT: a fault is injected, late:1:200us"));
+    let json = super::super::nccl_json::head(&preamble).unwrap() + "]}";
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["injected"], serde_json::json!(["late:1:200us"]));
+}

@@ -1,14 +1,18 @@
 //! A run from command line to exit code, as one straight line; every process takes the same steps.
 
 mod agreement;
+mod emergency;
 mod explain;
 mod gpu;
+mod late;
 mod limits;
 mod reporter;
 mod seat;
 mod setup;
 mod sweep;
 mod timeline;
+mod timing;
+mod trials;
 mod worker;
 mod world;
 
@@ -110,7 +114,7 @@ impl<'a> Job<'a> {
         let (progress, sink) = (Progress::default(), SharedSink::default());
         let deadlines = Settings::deadlines(cli);
         progress.enter(Phase::Setup, deadlines.init);
-        let watch = Watch::start(who.clone(), &progress, reporter::emergency(&sink))?;
+        let watch = Watch::start(who.clone(), &progress, emergency::emergency(&sink))?;
         // Where the launcher tells the local rank, before MPI_Init: an MPI with CUDA support would otherwise open
         // a context on GPU 0 from every rank. Another MPI may start meanwhile: each takes a quarter of a second.
         let local_rank = launch.local_rank.filter(|_| cli.backend == Kind::Nccl);

@@ -1,12 +1,13 @@
 //! Rank 0's account of a run: rows to the outputs, totals and the critical rank to the footer.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
 
 use super::SharedSink;
+use super::late::LateReporter;
 use super::limits::Bounds;
 use super::sweep::{Gathered, Range};
 use super::timeline::steady_from;
+use super::timing::Timing;
 use crate::aggregate::{
     Average, Cell, Check, How, Mode, Observer, RankSample, Row, Totals, cell, split_cell,
 };
@@ -19,56 +20,12 @@ use crate::measure::{Checked, Mismatch, Target};
 use crate::plan::Series;
 use crate::report::record::{Event, Plan};
 use crate::report::sink::Level;
-use crate::report::{MemoryUse, Outcome, Paths, Preamble, Sink, Site, table};
-use crate::session::watch::{Failure, Sink as OnFailure};
+use crate::report::{MemoryUse, Outcome, Paths, Preamble, Sink, Site};
 use crate::vocab::Placement;
 
 /// Local time as nccl-tests writes it.
 pub(super) fn local_time() -> String {
     jiff::ZonedDateTime::now().strftime("%Y-%m-%d %H:%M:%S").to_string()
-}
-
-/// What the watchdog does with a failure: the report goes to stderr and the record, and every finished row stays.
-pub(super) fn emergency(sink: &SharedSink) -> OnFailure {
-    let sink = Arc::clone(sink);
-    Arc::new(move |failure: &Failure| {
-        let text = failure.lines.join("\n");
-        let event = Event::Failed {
-            exit_code: failure.exit.code(),
-            phase: failure.phase.words().to_owned(),
-            size_bytes: failure.bytes,
-            iteration: failure.iteration,
-            cause: failure.cause.clone(),
-            culprits: failure.culprits.clone(),
-            end_time: local_time(),
-        };
-        let Some(sink) = sink.get() else {
-            Sink::silent().emergency(&text, &event);
-            return;
-        };
-        sink.emergency(&text, &event);
-        // The lines of nccl-tests by which tools know a failure.
-        for culprit in failure.culprits.iter().take(1) {
-            let library = match failure.exit {
-                Exit::Cuda => Some("CUDA"),
-                Exit::Library => Some("NCCL"),
-                _ => None,
-            };
-            if let Some(library) = library {
-                sink.print(&table::library_failure(
-                    &culprit.host,
-                    library,
-                    event_phase(failure),
-                    &failure.cause,
-                ));
-            }
-            sink.print(&table::test_failure(&culprit.host, culprit.pid, event_phase(failure)));
-        }
-    })
-}
-
-fn event_phase(failure: &Failure) -> &'static str {
-    failure.phase.words()
 }
 
 /// Rank 0's.
@@ -82,6 +39,7 @@ pub(super) struct Reporter {
     /// Remarks that were made, each once.
     pub(super) told: HashSet<String>,
     print_summary: bool,
+    late: LateReporter,
     /// Colour and ranks of each group, in order of colour.
     groups: Vec<(u32, Vec<u32>)>,
 }
@@ -129,6 +87,7 @@ impl Reporter {
             checks_in_place: traits.checks_in_place,
             told: HashSet::new(),
             print_summary: environment.print_summary,
+            late: LateReporter::new(preamble),
             groups: groups(&preamble.sites),
         })
     }
@@ -183,6 +142,19 @@ impl Reporter {
         self.sink.event(&Event::ColdStart { steps, calls });
     }
 
+    /// How the clocks run, to stderr and the record.
+    pub(super) fn clocks(&self, timing: &Timing<'_>) {
+        if let Some((event, text)) = timing.account() {
+            self.found(&event, &text);
+        }
+    }
+
+    /// What the run found out about itself, to stderr and the record.
+    pub(super) fn found(&self, event: &Event, text: &str) {
+        self.sink.say(Level::Info, text);
+        self.sink.event(event);
+    }
+
     /// How the backend runs, to stderr and the record.
     pub(super) fn remarks(&self, remarks: &[Remark]) {
         for Remark { warning, text } in remarks {
@@ -226,9 +198,12 @@ impl Reporter {
         gathered: Vec<Gathered>,
     ) {
         let mut cells = Vec::with_capacity(gathered.len());
-        for Gathered { placement, samples, checked } in gathered {
+        for Gathered { placement, samples, checked, clock_error } in gathered {
             let check = self.check(placement, &checked);
-            let made = self.cell(placement, samples, traffic, check);
+            let mut made = self.cell(placement, samples, traffic, check);
+            if let Some(clock_error) = clock_error {
+                made.arrivals = self.late.push(target, &made, clock_error, &self.sink);
+            }
             let coverage = checked.coverage.filter(|coverage| *coverage < 1.0);
             let (predicted_us, unpredicted) = match checked.predicted.clone() {
                 Some(Ok(us)) => (Some(us), None),
@@ -345,6 +320,7 @@ impl Reporter {
         memory: Option<MemoryUse>,
         library_error: String,
     ) -> Result<Exit> {
+        self.late.finish(&self.sink);
         let outcome = Outcome {
             out_of_bounds: self.totals.out_of_bounds(),
             wrong_elements: self.totals.wrong_elements(),

@@ -303,6 +303,7 @@ pub(super) fn preamble(
         backend: cli.backend,
         library: backend.library(),
         version: build(),
+        injected: cli.inject.iter().map(ToString::to_string).collect(),
         config: config(cli),
         sites,
     })

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use super::reporter::Reporter;
-use crate::aggregate::RankSample;
+use super::timing::Timing;
+use crate::aggregate::{ClockError, RankSample};
 use crate::cli::Cli;
 use crate::collective::{Case, Exchange, Traffic};
 use crate::error::{Error, Result};
@@ -31,6 +32,8 @@ pub(super) struct Gathered {
     pub(super) placement: Placement,
     pub(super) samples: Vec<RankSample>,
     pub(super) checked: Checked,
+    /// Where arrivals are known.
+    pub(super) clock_error: Option<ClockError>,
 }
 
 /// Largest size of the operations that wake a GPU before a series.
@@ -42,6 +45,7 @@ pub(super) fn sweep(
     cli: &Cli,
     all: &[Series],
     range: Range,
+    mut timing: Option<&mut Timing<'_>>,
     reporter: &mut Option<Reporter>,
 ) -> Result<()> {
     let reduces = bench.collective.traits().reduces;
@@ -77,7 +81,7 @@ pub(super) fn sweep(
                     root: series.root.unwrap_or(0),
                     warmed: !warmed.insert(bytes),
                 };
-                row(bench, series, &target, cycle, reporter)?;
+                row(bench, series, &target, cycle, timing.as_deref_mut(), reporter)?;
             }
             cycle += 1;
         }
@@ -90,18 +94,21 @@ fn row(
     series: &Series,
     target: &Target,
     cycle: u64,
+    timing: Option<&mut Timing<'_>>,
     reporter: &mut Option<Reporter>,
 ) -> Result<()> {
     let mut cells = Vec::with_capacity(2);
     let mut case: Option<Case> = None;
     for placement in Placement::BOTH {
-        let (samples, checked) = bench.placement(target, placement)?;
-        bench.progress.enter(Phase::Collect, bench.settings.deadlines.later(std::time::Duration::ZERO));
-        if let Some(gathered) = gather(bench, placement, samples, checked)? {
-            cells.push(gathered);
-        }
+        cells.extend(cell(bench, target, placement, timing.is_some())?);
         if reporter.is_some() && case.is_none() {
             case = bench.cases(target, placement)?.into_iter().next();
+        }
+    }
+    if let Some(timing) = timing {
+        timing.sync()?;
+        for cell in &mut cells {
+            timing.place(cell);
         }
     }
     if let (Some(reporter), Some(case)) = (reporter, case) {
@@ -112,6 +119,20 @@ fn row(
         reporter.row(series, target, &case, &traffic, (cycle, bench.settings.iterations), cells);
     }
     Ok(())
+}
+
+/// Measures one placement; at rank 0 with all ranks' samples, `arrivals` of each process's own clock.
+pub(super) fn cell(
+    bench: &mut Bench<'_>,
+    target: &Target,
+    placement: Placement,
+    arrivals: bool,
+) -> Result<Option<Gathered>> {
+    let (mut samples, checked) = bench.placement(target, placement)?;
+    let clock_error = if arrivals { Some(Timing::exits(bench, &mut samples)?) } else { None };
+    bench.progress.enter(Phase::Collect, bench.settings.deadlines.later(std::time::Duration::ZERO));
+    let gathered = gather(bench, placement, samples, checked)?;
+    Ok(gathered.map(|gathered| Gathered { clock_error, ..gathered }))
 }
 
 /// What the target's size means among so many ranks.
@@ -150,5 +171,5 @@ fn gather(
         checked.mismatches.extend(bad);
     }
     samples.sort_by_key(|sample| sample.rank);
-    Ok(Some(Gathered { placement, samples, checked }))
+    Ok(Some(Gathered { placement, samples, checked, clock_error: None }))
 }

@@ -7,10 +7,11 @@ use super::limits::{self, Bounds};
 use super::reporter::Reporter;
 use super::seat::{Group, Seat};
 use super::sweep::{self, Range};
-use super::{Job, agreement, setup};
+use super::timing::Timing;
+use super::{Job, agreement, setup, trials};
 use crate::backend::{Backend, Kind, Memory, Usage};
 use crate::error::{Error, Exit, Result};
-use crate::measure::{Bench, Settings, Target};
+use crate::measure::{Bench, Delay, Settings, Spent, Target};
 use crate::plan;
 use crate::report::{MemoryUse, Preamble, say};
 use crate::session::Control;
@@ -36,6 +37,7 @@ impl Job<'_> {
         }
         let locals = early.locals();
         let group = Group::of(seat, self.environment.split);
+        self.refuse_faults(control, control.size() * locals)?;
         let series = self.plan(control, group.ranks(locals))?;
         agreement::agree(control, &setup::card(host, &early.library(), &self.environment))?;
         let preamble = setup::preamble(cli, seat, &group, &early, &self.who)?;
@@ -73,28 +75,18 @@ impl Job<'_> {
         let range = Range { min_bytes: bounds.min_bytes, max_bytes: bounds.max_bytes };
         let mut bench = Bench::new(&mut *backend, control, &progress, &*self.collective, settings);
         (bench.stall, bench.first_rank) = (stall, first_rank);
+        bench.delay = Delay::of(&cli.inject, first_rank..first_rank + locals);
         if cli.cold_start {
             self.cold_start(seat, &mut bench, &series, range, reporter.as_ref())?;
         }
-        self.timed(seat, AFTER_START[0], || sweep::sweep(&mut bench, cli, &series, range, &mut reporter))?;
+        self.sweep(seat, &mut bench, &series, range, &mut reporter)?;
         let spent = bench.spent;
         progress.enter(Phase::Close, self.deadlines.later(Duration::ZERO));
         let usage = if cli.memory == 1 { Some(most(control, backend.usage()?)?) } else { None };
         self.transport(seat, (&group, locals), reporter.as_ref())?;
         self.timed(seat, AFTER_START[1], || backend.disconnect())?;
         self.timed(seat, AFTER_START[2], || backend.close())?;
-        if let Some(reporter) = reporter.as_ref().filter(|_| cli.cold_start) {
-            let mut steps = self.timeline().steps_us();
-            steps.retain(|(name, _)| AFTER_START.contains(name));
-            let parts = [
-                ("fill", spent.fill),
-                ("warm-up", spent.warm_up),
-                ("timed", spent.timed),
-                ("check", spent.check),
-            ];
-            steps.extend(parts.map(|(name, part)| (name, part.as_secs_f64() * 1e6)));
-            reporter.spent(&steps);
-        }
+        self.spent(reporter.as_ref(), spent);
         let exit = match reporter {
             Some(reporter) => reporter.finish(self.environment.min_busbw_gbps, usage, String::new())?,
             None => Exit::Success,
@@ -106,6 +98,21 @@ impl Job<'_> {
     /// A step of the timeline; a process's first thread stands for it.
     fn timed<T>(&self, seat: &Seat<'_>, name: &'static str, act: impl FnOnce() -> T) -> T {
         if seat.thread.0 == 0 { self.timeline().step(name, act) } else { act() }
+    }
+
+    /// With `--cold-start`, where the time went after the start.
+    fn spent(&self, reporter: Option<&Reporter>, spent: Spent) {
+        let Some(reporter) = reporter.filter(|_| self.cli.cold_start) else { return };
+        let mut steps = self.timeline().steps_us();
+        steps.retain(|(name, _)| AFTER_START.contains(name));
+        let parts = [
+            ("fill", spent.fill),
+            ("warm-up", spent.warm_up),
+            ("timed", spent.timed),
+            ("check", spent.check),
+        ];
+        steps.extend(parts.map(|(name, part)| (name, part.as_secs_f64() * 1e6)));
+        reporter.spent(&steps);
     }
 
     /// The longest of all ranks for every step and first call; a size per class of algorithm (latency, middle,
@@ -137,6 +144,74 @@ impl Job<'_> {
             reporter.cold_start(steps, calls);
         }
         Ok(())
+    }
+
+    /// All rows, and with them what tells when ranks arrive.
+    fn sweep(
+        &self,
+        seat: &Seat<'_>,
+        bench: &mut Bench<'_>,
+        series: &[plan::Series],
+        range: Range,
+        reporter: &mut Option<Reporter>,
+    ) -> Result<()> {
+        let mut timing = if bench.settings.knows_arrivals() {
+            let process = (seat.thread.0 == 0).then(|| seat.world.control());
+            Some(Timing::new(process, bench.backend.locals() * seat.thread.1)?)
+        } else {
+            None
+        };
+        if let (Some(timing), Some(reporter)) = (&timing, &reporter) {
+            reporter.clocks(timing);
+        }
+        self.timed(seat, AFTER_START[0], || {
+            sweep::sweep(bench, self.cli, series, range, timing.as_mut(), reporter)
+        })?;
+        self.trials(bench, series, range, timing.as_mut(), reporter.as_ref())?;
+        if let (Some(timing), Some(reporter)) = (&timing, &reporter) {
+            reporter.clocks(timing);
+        }
+        Ok(())
+    }
+
+    /// What `--overhead` and `--self-test` ask for, of the first series.
+    fn trials(
+        &self,
+        bench: &mut Bench<'_>,
+        series: &[plan::Series],
+        range: Range,
+        timing: Option<&mut Timing<'_>>,
+        reporter: Option<&Reporter>,
+    ) -> Result<()> {
+        let Some(series) = series.first().filter(|_| self.cli.overhead || self.cli.self_test) else {
+            return Ok(());
+        };
+        let op = series.op.filter(|_| self.collective.traits().reduces);
+        let root = series.root.unwrap_or(0);
+        let target = |bytes| Target { bytes, dtype: series.dtype, op, root, warmed: true };
+        let sizes: Vec<u64> = range.sizes(self.cli).collect();
+        if self.cli.overhead {
+            // The smallest, a middle and the largest size.
+            let mut places = vec![0, sizes.len() / 2, sizes.len().saturating_sub(1)];
+            places.dedup();
+            let targets: Vec<Target> =
+                places.iter().filter_map(|at| sizes.get(*at)).map(|bytes| target(*bytes)).collect();
+            trials::measure_overhead(bench, &targets, reporter)?;
+        }
+        if let (true, Some(timing), Some(bytes)) = (self.cli.self_test, timing, sizes.first()) {
+            let ranks = bench.control.vote(u64::from(bench.first_rank + bench.backend.locals()))?;
+            trials::self_test(bench, &target(*bytes), timing, ranks as u32, reporter)?;
+        }
+        Ok(())
+    }
+
+    /// A fault at a rank that is not there would be none, and the run would pass for one with a fault.
+    fn refuse_faults(&self, control: &dyn Control, ranks: u32) -> Result<()> {
+        let outside = self.cli.inject.iter().find(|fault| fault.rank() >= ranks);
+        let refused = outside.map_or(Ok(()), |fault| {
+            Err(Error::Usage(format!("--inject {fault}: there are ranks 0 to {}", ranks - 1)))
+        });
+        together(control, &self.who.host, refused)
     }
 
     /// What will be measured; what cannot be is refused by all alike, and said once.

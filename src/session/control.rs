@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::error::{Exit, Result};
+use crate::error::{Error, Exit, Result};
 
 /// Ends the whole job with a code, from any thread; does not return in a process that belongs to a job.
 pub type Abort = Arc<dyn Fn(Exit) + Send + Sync>;
@@ -21,6 +21,16 @@ pub trait Control: Sync {
     fn gather(&self, bytes: &[u8]) -> Result<Option<Vec<Vec<u8>>>>;
     /// The largest of all values: what ranks could disagree on is decided so.
     fn vote(&self, value: u64) -> Result<u64>;
+    /// Sends a word to process `to`, which hears it. Of these two processes only, unlike all else here.
+    fn tell(&self, to: u32, _word: u64) -> Result<()> {
+        Err(Error::Setup(format!("there is no way to process {to} from here; this is an error of critrank")))
+    }
+    /// Waits for a word of process `from`.
+    fn hear(&self, from: u32) -> Result<u64> {
+        Err(Error::Setup(format!(
+            "there is no way to process {from} from here; this is an error of critrank"
+        )))
+    }
     /// The way to end the job.
     fn abort(&self) -> Abort;
 

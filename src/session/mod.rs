@@ -6,6 +6,7 @@ pub mod launcher;
 pub mod mpi;
 pub mod solo;
 pub mod stall;
+pub mod sync;
 pub mod team;
 pub mod watch;
 

@@ -17,6 +17,8 @@ use crate::error::{Error, Exit, Result, leave};
 const ABORT_PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of one control call; longer messages go in pieces, for counts are C `int`.
 const PIECE: usize = 1 << 30;
+/// The tag of words from one process to another; the `mpi` backend uses others.
+const WORD: c_int = 17;
 
 /// The family of the MPI that this binary is built with: its handles are pointers in Open MPI, numbers in MPICH.
 pub const FLAVOUR: Flavour =
@@ -230,6 +232,25 @@ impl Control for MpiWorld {
             )
         })?;
         Ok(largest.cast_unsigned() ^ FLIP)
+    }
+
+    fn tell(&self, to: u32, word: u64) -> Result<()> {
+        // SAFETY: one element of the type that is named; a rank that does not exist is refused.
+        check("MPI_Send", unsafe {
+            let word = (&raw const word).cast::<c_void>();
+            ffi::MPI_Send(word, 1, ffi::RSMPI_UINT64_T, to.cast_signed(), WORD, world())
+        })
+    }
+
+    fn hear(&self, from: u32) -> Result<u64> {
+        let mut word = 0_u64;
+        // SAFETY: room for one element of the type that is named; the status is the constant for none.
+        check("MPI_Recv", unsafe {
+            let word = (&raw mut word).cast::<c_void>();
+            let ignored = ffi::RSMPI_STATUS_IGNORE;
+            ffi::MPI_Recv(word, 1, ffi::RSMPI_UINT64_T, from.cast_signed(), WORD, world(), ignored)
+        })?;
+        Ok(word)
     }
 
     fn abort(&self) -> Abort {

@@ -22,6 +22,13 @@ pub enum Inject {
         /// Where.
         at: Point,
     },
+    /// A rank whose host waits before every call, spinning.
+    Late {
+        /// The rank.
+        rank: u32,
+        /// How long, in ns.
+        delay_ns: u64,
+    },
     /// A process that is stopped as by SIGSTOP; its watchdog is silent too.
     Stop {
         /// The rank.
@@ -29,6 +36,18 @@ pub enum Inject {
         /// Where.
         at: Point,
     },
+}
+
+impl Inject {
+    /// The rank that it hits.
+    pub const fn rank(&self) -> u32 {
+        match self {
+            Self::Corrupt { rank, .. }
+            | Self::Hang { rank, .. }
+            | Self::Late { rank, .. }
+            | Self::Stop { rank, .. } => *rank,
+        }
+    }
 }
 
 /// A place in a run.
@@ -116,6 +135,7 @@ impl fmt::Display for Inject {
             Self::Corrupt { rank, how } => write!(f, "corrupt:{rank}:{}", how.name()),
             Self::Hang { rank, at } => write!(f, "hang:{rank}:{at}"),
             Self::Stop { rank, at } => write!(f, "stop:{rank}:{at}"),
+            Self::Late { rank, delay_ns } => write!(f, "late:{rank}:{}us", *delay_ns as f64 / 1e3),
         }
     }
 }
@@ -127,7 +147,7 @@ impl FromStr for Inject {
         let parts: Vec<_> = text.split(':').collect();
         let [fault, rank, rest] = parts.as_slice() else {
             return Err(format!(
-                "'{text}' is no fault; write corrupt:RANK:HOW, hang:RANK:WHERE or stop:RANK:WHERE"
+                "'{text}' is no fault; write late:RANK:TIME, corrupt:RANK:HOW, hang:RANK:WHERE or stop:RANK:WHERE"
             ));
         };
         let rank = rank.parse().map_err(|_| format!("'{rank}' is no rank"))?;
@@ -139,8 +159,20 @@ impl FromStr for Inject {
                 Ok(Self::Corrupt { rank, how })
             }
             "hang" => Ok(Self::Hang { rank, at: rest.parse()? }),
+            "late" => Ok(Self::Late { rank, delay_ns: duration_ns(rest)? }),
             "stop" => Ok(Self::Stop { rank, at: rest.parse()? }),
-            _ => Err(format!("unknown fault '{fault}'; known are corrupt, hang and stop")),
+            _ => Err(format!("unknown fault '{fault}'; known are late, corrupt, hang and stop")),
         }
     }
+}
+
+/// A time such as `200us`, `1.5ms` or `2s`, in ns.
+fn duration_ns(text: &str) -> Result<u64, String> {
+    let wrong = || format!("'{text}' is no time such as 200us, 5ms or 1s");
+    let units = [("us", 1e3), ("ms", 1e6), ("s", 1e9)];
+    let found = units.iter().find_map(|(unit, ns)| Some((text.strip_suffix(unit)?, ns)));
+    let (number, unit_ns) = found.ok_or_else(wrong)?;
+    let value: f64 = number.parse().map_err(|_| wrong())?;
+    // An hour is more than any deadline; nothing is no delay.
+    if value > 0.0 && value * unit_ns <= 3600e9 { Ok((value * unit_ns).round() as u64) } else { Err(wrong()) }
 }

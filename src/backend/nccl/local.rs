@@ -62,6 +62,8 @@ pub(super) struct Local {
     /// With `-R`, the buffers' registration.
     pub(super) registered: Option<Registered>,
     marks: Vec<Event>,
+    /// Stamped while the host looks: the first is the one that it knows best.
+    pub(super) anchors: [Option<Event>; 2],
     /// Loaded at the first fill, and what they report to.
     pub(super) kernels: Option<(Kernels, Buffer)>,
 }
@@ -73,7 +75,8 @@ impl Local {
         let op = Reduction(0);
         let (graph, created, buffers, registered, marks, kernels) =
             (None, None, None, None, Vec::new(), None);
-        Ok(Self { place, comm, stream, graph, op, created, buffers, registered, marks, kernels })
+        let anchors = [None, None];
+        Ok(Self { place, comm, stream, graph, op, created, buffers, registered, marks, anchors, kernels })
     }
 
     /// Makes buffers and events; the rank's context is current.
@@ -149,7 +152,8 @@ impl Local {
             }
             nccl.destroy(self.comm)?;
         }
-        let Self { place, stream, buffers, marks, kernels, .. } = self;
+        let Self { place, stream, buffers, mut marks, anchors, kernels, .. } = self;
+        marks.extend(anchors.into_iter().flatten());
         Ok(Remains { place, stream, buffers, marks, kernels })
     }
 }

@@ -7,6 +7,7 @@
 //! A process starts with [`Early`], before `MPI_Init`: an MPI library that knows CUDA would otherwise open a
 //! context on the first GPU from every rank. [`Early::connect`] follows when all ranks know each other.
 
+mod anchor;
 mod check;
 mod config;
 mod debug;
@@ -39,7 +40,7 @@ pub use ffi::mpi_knows_cuda;
 use self::early::describe;
 use self::ffi::Cuda;
 use self::local::{Local, Remains, type_number};
-use super::{Backend, Caps, Device, Kind, Library, Memory, Remark, Setup, Usage};
+use super::{Anchor, Backend, Caps, Device, Kind, Library, Memory, Remark, Setup, Usage};
 use crate::collective::{Native, Ops};
 use crate::error::{Error, Result};
 use crate::verify::{Arithmetic, Bad, Pattern, Tally};
@@ -265,6 +266,14 @@ impl Backend for Nccl {
         let local = self.local();
         let milliseconds = self.cuda.elapsed_ms(local.mark(from)?, local.mark(to)?)?;
         Ok(f64::from(milliseconds) * 1000.0)
+    }
+
+    fn anchor(&mut self) -> Result<Option<Anchor>> {
+        self.tie().map(Some)
+    }
+
+    fn until_anchor_us(&mut self, mark: usize) -> Result<f64> {
+        self.before_tie_us(mark)
     }
 
     fn wait(&mut self, deadline: Duration) -> Result<()> {

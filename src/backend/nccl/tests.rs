@@ -345,3 +345,27 @@ fn data_goes_round_among_the_ranks_of_a_process() {
     }
     nccl.close().unwrap();
 }
+
+#[test]
+fn marks_have_a_place_on_the_hosts_clock() {
+    let fakes = Fakes::new(&["DEVICES=2"], &[]);
+    let mut nccl = fakes.connect(2).unwrap();
+    for local in 0..2 {
+        nccl.select(local).unwrap();
+        assert!(nccl.until_anchor_us(0).is_err(), "no anchor yet");
+        let before = nccl.now();
+        nccl.mark(0).unwrap();
+        let after = nccl.now();
+        nccl.wait(LONG).unwrap();
+        std::thread::sleep(Duration::from_millis(3));
+        let anchor = nccl.anchor().unwrap().unwrap();
+        let until_us = nccl.until_anchor_us(0).unwrap();
+        let at_us = anchor.at_ns as f64 / 1e3 - until_us;
+        let slack_us = anchor.error_ns as f64 / 1e3 + 1.0;
+        assert!(until_us > 2900.0, "{until_us}");
+        assert!((before as f64 / 1e3 - slack_us..=after as f64 / 1e3 + slack_us).contains(&at_us), "{at_us}");
+        // Again: the events are used anew.
+        assert!(nccl.anchor().unwrap().unwrap().at_ns > anchor.at_ns);
+    }
+    nccl.close().unwrap();
+}

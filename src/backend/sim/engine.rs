@@ -77,7 +77,7 @@ impl Engine {
     pub(super) fn new(law: Law, inject: &[Inject]) -> Self {
         let corrupt = inject.iter().find_map(|fault| match fault {
             Inject::Corrupt { rank, how } => Some((*rank, *how)),
-            Inject::Hang { .. } | Inject::Stop { .. } => None,
+            Inject::Hang { .. } | Inject::Stop { .. } | Inject::Late { .. } => None,
         });
         let ranks = (0..law.ranks).map(|_| Rank::default()).collect();
         let pattern = Pattern {
@@ -333,6 +333,10 @@ impl Engine {
 
     pub(super) fn now(&mut self, rank: u32) -> u64 {
         self.ranks[rank as usize].host_ns as u64
+    }
+
+    pub(super) fn delay(&mut self, rank: u32, ns: u64) {
+        self.ranks[rank as usize].host_ns += ns as f64;
     }
 
     pub(super) fn mark(&mut self, rank: u32, index: usize) {

@@ -280,6 +280,10 @@ impl Backend for Sim {
         self.engine.now(self.selected)
     }
 
+    fn delay(&mut self, ns: u64) {
+        self.engine.delay(self.selected, ns);
+    }
+
     fn mark(&mut self, index: usize) -> Result<()> {
         self.engine.mark(self.selected, index);
         Ok(())

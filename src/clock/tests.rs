@@ -74,6 +74,17 @@ fn one_point_is_an_offset_without_drift_and_none_is_nothing() {
 }
 
 #[test]
+fn points_that_lie_off_the_line_widen_the_error() {
+    let mut track = Track::default();
+    for (at_ns, offset_ns) in [(0, 0.0), (1000, 100.0), (2000, 0.0)] {
+        track.push(Point { at_ns, offset_ns, error_ns: 1.0, round_trip_ns: 2 });
+    }
+    // The line is flat at 33.3; the middle point is 66.7 away.
+    let fit = track.fit().unwrap();
+    assert!((fit.error_ns - 67.7).abs() < 0.1 && fit.drift_ppm.abs() < 1e-6, "{fit:?}");
+}
+
+#[test]
 fn drift_is_found_and_old_points_are_left_behind() {
     let mut hosts =
         Hosts { offset_ns: 3e9, drift_ppm: 40.0, floor_ns: 10_000, noise: fastrand::Rng::with_seed(4) };

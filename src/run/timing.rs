@@ -92,3 +92,84 @@ fn readings(series: &mut Series) -> impl Iterator<Item = &mut f64> {
     let Series { arrival_us, exit_us, gpu_us, .. } = series;
     arrival_us.iter_mut().chain(exit_us).chain(gpu_us.iter_mut().flatten())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::Checked;
+    use crate::session::Abort;
+    use crate::vocab::Placement;
+
+    /// Process 0 of two, whose other one has a clock of its own, a second ahead.
+    struct Pair;
+
+    const AHEAD_NS: u64 = 1_000_000_000;
+
+    impl Control for Pair {
+        fn rank(&self) -> u32 {
+            0
+        }
+        fn size(&self) -> u32 {
+            2
+        }
+        fn barrier(&self) -> Result<()> {
+            Ok(())
+        }
+        fn broadcast(&self, bytes: Vec<u8>) -> Result<Vec<u8>> {
+            Ok(bytes)
+        }
+        fn gather(&self, bytes: &[u8]) -> Result<Option<Vec<Vec<u8>>>> {
+            Ok(Some(vec![bytes.to_vec(), b"another clock".to_vec()]))
+        }
+        fn vote(&self, value: u64) -> Result<u64> {
+            Ok(value)
+        }
+        fn tell(&self, _to: u32, _word: u64) -> Result<()> {
+            Ok(())
+        }
+        fn hear(&self, _from: u32) -> Result<u64> {
+            Ok(monotonic_ns() + AHEAD_NS)
+        }
+        fn abort(&self) -> Abort {
+            std::sync::Arc::new(|_| ())
+        }
+    }
+
+    #[test]
+    fn readings_of_all_hosts_come_onto_one_clock() {
+        let pair = Pair;
+        let mut timing = Timing::new(Some(&pair), 2).unwrap();
+        let now_us = monotonic_ns() as f64 / 1e3;
+        timing.sync().unwrap();
+        // Two ranks a process; rank r calls r * 10 us after rank 0, by its own host's clock.
+        let sample = |rank: u32| {
+            let ahead_us = if rank < 2 { 0.0 } else { AHEAD_NS as f64 / 1e3 };
+            let at_us = now_us + ahead_us + 10.0 * f64::from(rank);
+            let series = Series {
+                arrival_us: vec![at_us],
+                exit_us: vec![at_us + 1.0],
+                gpu_us: vec![[at_us + 2.0, at_us + 3.0]],
+                ..Series::default()
+            };
+            RankSample { rank, total_us: 0.0, cpu_us: 0.0, series, tally: None }
+        };
+        let mut gathered = Gathered {
+            placement: Placement::OutOfPlace,
+            samples: (0..4).map(sample).collect(),
+            checked: Checked::default(),
+            clock_error: Some(ClockError { host_us: 0.25, gpu_us: Some(1.25) }),
+        };
+        timing.place(&mut gathered);
+        let error = gathered.clock_error.unwrap();
+        let clocks_us = error.host_us - 0.5;
+        assert!(clocks_us > 0.0 && clocks_us < 1000.0, "{error:?}");
+        assert!((error.gpu_us.unwrap() - clocks_us - 2.5).abs() < 1e-9, "{error:?}");
+        for sample in &gathered.samples {
+            let wanted_us = 10.0 * f64::from(sample.rank);
+            let Series { arrival_us, exit_us, gpu_us, .. } = &sample.series;
+            let found = [arrival_us[0], exit_us[0] - 1.0, gpu_us[0][0] - 2.0, gpu_us[0][1] - 3.0];
+            let slack_us = clocks_us + 0.01;
+            assert!(found.iter().all(|us| (us - wanted_us).abs() < slack_us), "{found:?} {wanted_us}");
+        }
+    }
+}

@@ -14,6 +14,8 @@ pub mod plan;
 pub mod backend;
 pub mod session;
 
+pub mod stats;
+
 pub mod aggregate;
 pub mod measure;
 pub mod report;

@@ -73,6 +73,7 @@ fn modules_import_only_from_their_left() {
         "plan",
         "session",
         "backend",
+        "stats",
         "aggregate",
         "measure",
         "report",

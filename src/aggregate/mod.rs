@@ -2,15 +2,20 @@
 
 mod cell;
 mod critical;
+mod model;
+mod statistics;
 mod summary;
 mod totals;
 
 pub use cell::{Check, How, cell, split_cell};
 pub use critical::{Critical, Mode, Observer, Verdict};
+pub use model::{Model, models};
+pub use statistics::{Basis, Cycle, Drifting, Statistician, Statistics, drifting};
 pub use totals::Totals;
 
 use serde::{Deserialize, Serialize};
 
+use crate::stats::Stop;
 use crate::verify::Tally;
 use crate::vocab::{Dtype, Placement};
 
@@ -29,6 +34,9 @@ pub struct Series {
     /// nccl-tests' interval of `-I`: between the marks of neighbouring iterations, or in `-z 3` the pair.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interval_us: Vec<f64>,
+    /// With `--precision` or `--budget`: `total_us` of every timed block, whose mean the rank's is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blocks_us: Vec<f64>,
 }
 
 /// What one rank brings back from one placement of one row.
@@ -156,6 +164,9 @@ pub struct Cell {
     /// With `--explain`, the algorithm, protocol and channels that the library used, or `unknown` and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub algorithm: Option<String>,
+    /// With `--precision` or `--budget`: why the timed blocks ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<Stop>,
     /// Every group, where there are several; the figures above are then the slowest group's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupTime>,
@@ -182,7 +193,7 @@ pub struct Row {
     pub root: i64,
     /// Which pass over the sizes (`-N`), from 0.
     pub cycle: u64,
-    /// Iterations per placement.
+    /// Iterations per placement, or of a timed block.
     pub iterations: u64,
     /// Local time when the row was finished, `%Y-%m-%d %H:%M:%S`.
     pub timestamp: String,

@@ -1,6 +1,7 @@
 //! The command line: nccl-tests' flags under their own names, and ours. Text to values; no machine is asked.
 
 pub mod env;
+mod extent;
 mod flags;
 mod split;
 
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 
+pub use extent::{Extent, Order};
 pub use flags::All;
 pub use split::Split;
 
@@ -165,6 +167,9 @@ pub struct Cli {
     /// --backend sim corrupt:RANK:lost|doubled|shifted|swapped|stale|unwritten|flipped
     #[arg(long, value_name = "FAULT", help_heading = "Of our own")]
     pub inject: Vec<Inject>,
+    /// How long, and in which order
+    #[command(flatten)]
+    pub extent: Extent,
     /// Print the version
     #[arg(long, action = clap::ArgAction::Version, help_heading = "Of our own")]
     pub version: Option<bool>,

@@ -1,11 +1,13 @@
 //! One placement of one row, start to end: prime, warm up, time, check. What is timed stands in docs/METHODOLOGY.md.
 
+mod blocks;
 mod check;
 mod settings;
 mod timed;
 
 use std::time::{Duration, Instant};
 
+pub use blocks::{longest, rule};
 pub use check::{Checked, Mismatch};
 use settings::Rotation;
 pub use settings::{Blocking, Deadlines, Settings};
@@ -17,6 +19,7 @@ use crate::error::Result;
 use crate::session::Control;
 use crate::session::stall::Stall;
 use crate::session::watch::{Phase, Progress};
+use crate::stats::{Rule, Stop};
 use crate::verify::Pattern;
 use crate::vocab::{Dtype, Member, Placement, RedOp};
 use timed::Stamps;
@@ -65,6 +68,10 @@ pub struct Bench<'a> {
     pub first_rank: u32,
     /// Where this process goes no further, on purpose.
     pub stall: Option<Stall>,
+    /// When the timed blocks of a placement end; without a rule there is one.
+    pub rule: Option<Rule>,
+    /// How the last placement's blocks ended.
+    pub stopped: Option<Stop>,
     /// Where the sweep's time has gone so far.
     pub spent: Spent,
     stamps: Stamps,
@@ -92,6 +99,8 @@ impl<'a> Bench<'a> {
             collective,
             settings,
             stall: None,
+            rule: None,
+            stopped: None,
             spent: Spent::default(),
             rotations: Vec::new(),
             rounds: 1,
@@ -115,7 +124,7 @@ impl<'a> Bench<'a> {
         self.warm_up(&cases, target.warmed)?;
         self.barrier()?;
         let warmed = Instant::now();
-        let samples = self.timed(&cases)?;
+        let samples = self.blocks(&cases)?;
         self.barrier()?;
         let timed = Instant::now();
         let mut checked = self.check(target, placement, &cases)?;

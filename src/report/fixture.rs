@@ -107,6 +107,7 @@ pub(super) fn cell(placement: Placement, shown_us: f64, gbps: [f64; 2], wrong: W
         wrong_ranks: Vec::new(),
         coverage: None,
         algorithm: None,
+        stop: None,
         groups: Vec::new(),
         per_iteration: None,
         ranks: Vec::new(),

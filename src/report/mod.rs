@@ -8,6 +8,7 @@ mod printf;
 pub mod record;
 pub mod say;
 pub mod sink;
+mod stats_table;
 pub mod table;
 pub mod words;
 

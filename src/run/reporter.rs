@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use super::SharedSink;
 use super::limits::Bounds;
+use super::statistics::{place, tell};
 use super::sweep::{Gathered, Range};
 use super::timeline::steady_from;
 use crate::aggregate::{
-    Average, Cell, Check, How, Mode, Observer, RankSample, Row, Totals, cell, split_cell,
+    Average, Cell, Check, How, Mode, Observer, RankSample, Row, Statistician, Totals, cell, split_cell,
 };
 use crate::backend::{Kind, Remark};
 use crate::cli::Cli;
@@ -17,7 +18,7 @@ use crate::collective::{Case, Collective, Traffic};
 use crate::error::{Error, Exit, Result};
 use crate::measure::{Checked, Mismatch, Target};
 use crate::plan::Series;
-use crate::report::record::{Event, Plan};
+use crate::report::record::{Event, Plan, SizeOrder};
 use crate::report::sink::Level;
 use crate::report::{MemoryUse, Outcome, Paths, Preamble, Sink, Site, table};
 use crate::session::watch::{Failure, Sink as OnFailure};
@@ -75,6 +76,8 @@ fn event_phase(failure: &Failure) -> &'static str {
 pub(super) struct Reporter {
     sink: Sink,
     observer: Observer,
+    statistician: Statistician,
+    show_stats: bool,
     totals: Totals,
     how: Recipe,
     preamble: Preamble,
@@ -116,6 +119,8 @@ impl Reporter {
         Ok(Self {
             sink,
             observer: Observer::new(mode),
+            statistician: Statistician::default(),
+            show_stats: cli.extent.stats,
             totals: Totals::default(),
             how: Recipe {
                 average: preamble.config.average,
@@ -137,6 +142,7 @@ impl Reporter {
         let range = Range { min_bytes: bounds.min_bytes, max_bytes: bounds.max_bytes };
         let mut plan = Plan {
             sizes_bytes: range.sizes(cli).collect(),
+            order: SizeOrder::of(&cli.extent),
             reduced_max_bytes: bounds.reduced.then_some(bounds.max_bytes),
             ..Plan::default()
         };
@@ -225,11 +231,11 @@ impl Reporter {
         gathered: Vec<Gathered>,
     ) {
         let mut cells = Vec::with_capacity(gathered.len());
-        for Gathered { placement, samples, checked } in gathered {
+        for Gathered { placement, samples, checked, stop } in gathered {
             let check = self.check(placement, &checked);
             let made = self.cell(placement, samples, traffic, check);
             let coverage = checked.coverage.filter(|coverage| *coverage < 1.0);
-            cells.push(Cell { coverage, algorithm: checked.algorithm.clone(), ..made });
+            cells.push(Cell { coverage, algorithm: checked.algorithm.clone(), stop, ..made });
             self.tell(series, target, placement, &checked);
         }
         let row = Row {
@@ -246,6 +252,7 @@ impl Reporter {
         };
         self.explain(&row);
         self.observer.push(&row);
+        self.statistician.push(&row);
         self.totals.push(&row);
         self.sink.row(&row);
     }
@@ -302,10 +309,7 @@ impl Reporter {
 
     /// Wrong data in words, and what the check cannot see.
     fn tell(&mut self, series: &Series, target: &Target, placement: Placement, checked: &Checked) {
-        let place = match placement {
-            Placement::OutOfPlace => "out of place",
-            Placement::InPlace => "in place",
-        };
+        let place = place(placement);
         let what = format!("{} {}", series.dtype, label(series));
         for mismatch in checked.mismatches.iter().take(16) {
             let text =
@@ -352,6 +356,7 @@ impl Reporter {
         memory: Option<MemoryUse>,
         library_error: String,
     ) -> Result<Exit> {
+        tell(&self.sink, &self.statistician.statistics(), self.show_stats);
         let outcome = Outcome {
             out_of_bounds: self.totals.out_of_bounds(),
             wrong_elements: self.totals.wrong_elements(),

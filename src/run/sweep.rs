@@ -8,8 +8,9 @@ use crate::cli::Cli;
 use crate::collective::{Case, Exchange, Traffic};
 use crate::error::{Error, Result};
 use crate::measure::{Bench, Checked, Mismatch, Target};
-use crate::plan::{Series, Sizes};
+use crate::plan::{Series, Sizes, in_order};
 use crate::session::watch::Phase;
+use crate::stats::Stop;
 use crate::vocab::{Member, Placement};
 
 /// Sizes of the sweep, after the cut.
@@ -31,6 +32,7 @@ pub(super) struct Gathered {
     pub(super) placement: Placement,
     pub(super) samples: Vec<RankSample>,
     pub(super) checked: Checked,
+    pub(super) stop: Option<Stop>,
 }
 
 /// Largest size of the operations that wake a GPU before a series.
@@ -69,7 +71,7 @@ pub(super) fn sweep(
         let mut warmed = HashSet::new();
         let mut cycle = 0;
         while cli.cycles == 0 || cycle < cli.cycles {
-            for bytes in range.sizes(cli) {
+            for bytes in in_order(range.sizes(cli).collect(), &cli.extent, cycle) {
                 let target = Target {
                     bytes,
                     dtype: series.dtype,
@@ -150,5 +152,5 @@ fn gather(
         checked.mismatches.extend(bad);
     }
     samples.sort_by_key(|sample| sample.rank);
-    Ok(Some(Gathered { placement, samples, checked }))
+    Ok(Some(Gathered { placement, samples, checked, stop: bench.stopped }))
 }

@@ -9,7 +9,7 @@ use super::sweep::{self, Range};
 use super::{Job, agreement, setup};
 use crate::backend::{Backend, Kind, Memory, Usage};
 use crate::error::{Error, Exit, Result};
-use crate::measure::{Bench, Settings, Target};
+use crate::measure::{Bench, Settings, Target, rule};
 use crate::plan;
 use crate::report::{MemoryUse, Preamble, say};
 use crate::session::Control;
@@ -68,6 +68,7 @@ impl Job<'_> {
         let range = Range { min_bytes: bounds.min_bytes, max_bytes: bounds.max_bytes };
         let mut bench = Bench::new(&mut *backend, control, &progress, &*self.collective, settings);
         (bench.stall, bench.first_rank) = (stall, first_rank);
+        bench.rule = rule(&cli.extent);
         if cli.cold_start {
             self.cold_start(seat, &mut bench, &series, range, reporter.as_ref())?;
         }

@@ -112,7 +112,7 @@ impl Statistician {
         }
     }
 
-    /// Every case that has something to tell: several cycles, or iterations. In order of first sight.
+    /// Every case that has something to tell: several cycles, iterations, or blocks. In order of first sight.
     pub fn statistics(&self) -> Vec<Statistics> {
         self.cases.iter().filter_map(Collected::statistics).collect()
     }
@@ -130,7 +130,8 @@ impl Collected {
         let times_us: Vec<f64> = self.cycles.iter().map(|cycle| cycle.time_us).collect();
         let iterations: Vec<Iterations> =
             self.cycles.iter().filter_map(|cycle| cycle.iterations.clone()).collect();
-        if times_us.len() < 2 && iterations.is_empty() {
+        let stopped = self.cycles.iter().any(|cycle| cycle.stop.is_some());
+        if times_us.len() < 2 && iterations.is_empty() && !stopped {
             return None;
         }
         let over = Cycles::of(&times_us, &iterations)?;

@@ -4,6 +4,7 @@ pub mod env;
 mod extent;
 mod flags;
 mod split;
+pub mod tool;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -13,6 +13,7 @@ pub mod table;
 pub mod words;
 
 pub use sink::{Paths, Sink};
+pub use stats_table::drift_words;
 
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 //! `--stats`: lines for people, each behind the prefix of stderr, so that no tool takes one for a row of the table.
 
-use crate::aggregate::{Drifting, Model, Statistics};
+use crate::aggregate::{Cycle, Drifting, Model, Statistics};
 use crate::stats::{Interval, Iterations, Segment};
 use crate::vocab::Placement;
 
@@ -19,6 +19,21 @@ pub(super) fn lines(all: &[Statistics], drifting: &[Drifting], models: &[Model])
     }
     lines.extend(models.iter().flat_map(model));
     lines
+}
+
+/// A case that drifts, in words; times and no percentage.
+pub fn drift_words(of: &Statistics) -> String {
+    let time = |cycle: Option<&Cycle>| shown(cycle.map(|cycle| cycle.time_us), 2);
+    format!(
+        "the time of size {} {} {} {} drifts over {} cycles: {} us in the first, {} us in the last",
+        of.size_bytes,
+        of.dtype,
+        of.redop,
+        place(of.placement),
+        of.over.cycles,
+        time(of.each.first()),
+        time(of.each.last()),
+    )
 }
 
 fn place(placement: Placement) -> &'static str {
@@ -58,13 +73,16 @@ fn line(of: &Statistics, drifts: bool) -> String {
     .to_owned()
 }
 
-/// The median's interval: over cycles, else, marked `i`, over the iterations of the one cycle.
+/// The median's interval: over cycles, else, over the one cycle's iterations (`i`) or blocks (`b`).
 fn interval(of: &Statistics) -> String {
     let ends = |Interval { lower_us, upper_us, .. }: Interval| format!("[{lower_us:.2}, {upper_us:.2}]");
     let inside = |iterations: &Iterations| iterations.interval.map(|interval| format!("i{}", ends(interval)));
     match (of.over.interval, of.each.as_slice()) {
         (Some(interval), _) => ends(interval),
-        (None, [only]) => only.iterations.as_ref().and_then(inside).unwrap_or_else(|| "-".to_owned()),
+        (None, [only]) => {
+            let blocks = || Some(format!("b{}", ends(only.stop?.interval?)));
+            only.iterations.as_ref().and_then(inside).or_else(blocks).unwrap_or_else(|| "-".to_owned())
+        }
         (None, _) => "-".to_owned(),
     }
 }
@@ -113,7 +131,7 @@ fn model(model: &Model) -> impl Iterator<Item = String> + '_ {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::aggregate::{Basis, Cycle};
+    use crate::aggregate::Basis;
     use crate::report::words;
     use crate::stats::{Cycles, Fit};
     use crate::vocab::Dtype;

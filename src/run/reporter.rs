@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::SharedSink;
 use super::limits::Bounds;
-use super::statistics::{place, tell};
+use super::statistics::tell;
 use super::sweep::{Gathered, Range};
 use super::timeline::steady_from;
 use crate::aggregate::{
@@ -49,6 +49,7 @@ pub(super) fn emergency(sink: &SharedSink) -> OnFailure {
         };
         sink.emergency(&text, &event);
         // The lines of nccl-tests by which tools know a failure.
+        let phase = failure.phase.words();
         for culprit in failure.culprits.iter().take(1) {
             let library = match failure.exit {
                 Exit::Cuda => Some("CUDA"),
@@ -56,20 +57,11 @@ pub(super) fn emergency(sink: &SharedSink) -> OnFailure {
                 _ => None,
             };
             if let Some(library) = library {
-                sink.print(&table::library_failure(
-                    &culprit.host,
-                    library,
-                    event_phase(failure),
-                    &failure.cause,
-                ));
+                sink.print(&table::library_failure(&culprit.host, library, phase, &failure.cause));
             }
-            sink.print(&table::test_failure(&culprit.host, culprit.pid, event_phase(failure)));
+            sink.print(&table::test_failure(&culprit.host, culprit.pid, phase));
         }
     })
-}
-
-fn event_phase(failure: &Failure) -> &'static str {
-    failure.phase.words()
 }
 
 /// Rank 0's.
@@ -309,7 +301,10 @@ impl Reporter {
 
     /// Wrong data in words, and what the check cannot see.
     fn tell(&mut self, series: &Series, target: &Target, placement: Placement, checked: &Checked) {
-        let place = place(placement);
+        let place = match placement {
+            Placement::OutOfPlace => "out of place",
+            Placement::InPlace => "in place",
+        };
         let what = format!("{} {}", series.dtype, label(series));
         for mismatch in checked.mismatches.iter().take(16) {
             let text =

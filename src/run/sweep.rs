@@ -5,13 +5,13 @@ use std::collections::HashSet;
 use super::reporter::Reporter;
 use crate::aggregate::RankSample;
 use crate::cli::Cli;
-use crate::collective::{Case, Exchange, Traffic};
+use crate::collective::{Case, traffic};
 use crate::error::{Error, Result};
 use crate::measure::{Bench, Checked, Mismatch, Target};
 use crate::plan::{Series, Sizes, in_order};
 use crate::session::watch::Phase;
 use crate::stats::Stop;
-use crate::vocab::{Member, Placement};
+use crate::vocab::Placement;
 
 /// Sizes of the sweep, after the cut.
 #[derive(Clone, Copy, Debug)]
@@ -107,29 +107,13 @@ fn row(
         }
     }
     if let (Some(reporter), Some(case)) = (reporter, case) {
-        let traffic = |ranks| traffic(bench, target, ranks);
+        let traffic = |ranks| traffic(bench.collective, target.bytes, target.dtype, target.root, ranks);
         if reporter.wants_shares() {
             reporter.shares(target, &bench.collective.shares(&case));
         }
         reporter.row(series, target, &case, &traffic, (cycle, bench.settings.iterations), cells);
     }
     Ok(())
-}
-
-/// What the target's size means among so many ranks.
-fn traffic(bench: &Bench<'_>, target: &Target, ranks: u32) -> Traffic {
-    let me = Member { rank: 0, ranks };
-    let layout = bench.collective.layout(target.bytes, target.dtype, me);
-    let case = Case {
-        me,
-        dtype: target.dtype,
-        root: target.root,
-        placement: Placement::OutOfPlace,
-        shrinks_to_start: false,
-        layout,
-        exchange: Exchange::default(),
-    };
-    bench.collective.traffic(&case)
 }
 
 /// Brings all ranks' samples and mismatches to rank 0.

@@ -77,6 +77,7 @@ fn modules_import_only_from_their_left() {
         "aggregate",
         "measure",
         "report",
+        "offline",
         "run",
     ];
     let place = |module: &str| order.iter().position(|name| *name == module);

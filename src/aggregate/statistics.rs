@@ -19,6 +19,8 @@ const WORTH_TELLING_PCT: f64 = 1.0;
 pub enum Basis {
     /// The median over iterations of the per-iteration maximum over ranks (`-I`).
     MedianIteration,
+    /// The median over timed blocks of the maximum over ranks (`--precision` or `--budget`, without `-I`).
+    MedianBlock,
     /// The maximum over ranks of the mean time of an operation.
     MeanOperation,
 }
@@ -33,7 +35,7 @@ pub struct Cycle {
     /// As the cell's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<Stop>,
-    /// Of the per-iteration maximum over ranks, where there is one.
+    /// Of the maximum over ranks per iteration, or per block, as the basis says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iterations: Option<Iterations>,
 }
@@ -130,8 +132,7 @@ impl Collected {
         let times_us: Vec<f64> = self.cycles.iter().map(|cycle| cycle.time_us).collect();
         let iterations: Vec<Iterations> =
             self.cycles.iter().filter_map(|cycle| cycle.iterations.clone()).collect();
-        let stopped = self.cycles.iter().any(|cycle| cycle.stop.is_some());
-        if times_us.len() < 2 && iterations.is_empty() && !stopped {
+        if times_us.len() < 2 && iterations.is_empty() {
             return None;
         }
         let over = Cycles::of(&times_us, &iterations)?;
@@ -155,15 +156,33 @@ impl Collected {
     }
 }
 
-/// The time of one cycle's cell: of iterations where every rank has them, without those that `-K` skips.
+/// The time of one cycle's cell: of iterations where every rank has them, without those that `-K` skips; else of timed
+/// blocks, where there were several.
 fn cycle(cycle: u64, cell: &Cell) -> (Basis, Cycle) {
-    let series = cell.per_iteration.as_ref().and_then(|stats| stats.times_us.get(stats.skipped..));
-    let iterations = series.and_then(Iterations::of);
-    let (basis, time_us) = match &iterations {
-        Some(of) => (Basis::MedianIteration, of.median_us),
-        None => (Basis::MeanOperation, cell.time.max_us),
+    let iterations = cell.per_iteration.as_ref().and_then(|stats| stats.times_us.get(stats.skipped..));
+    let (basis, series) = match iterations.and_then(Iterations::of) {
+        Some(of) => (Basis::MedianIteration, Some(of)),
+        None => (Basis::MedianBlock, Iterations::of(&longest_blocks(cell))),
     };
-    (basis, Cycle { cycle, time_us, stop: cell.stop, iterations })
+    match series {
+        Some(of) => (basis, Cycle { cycle, time_us: of.median_us, stop: cell.stop, iterations: Some(of) }),
+        None => {
+            let time_us = cell.time.max_us;
+            (Basis::MeanOperation, Cycle { cycle, time_us, stop: cell.stop, iterations: None })
+        }
+    }
+}
+
+/// Per timed block, the longest of all ranks.
+fn longest_blocks(cell: &Cell) -> Vec<f64> {
+    let mut longest: Vec<f64> = Vec::new();
+    for sample in &cell.ranks {
+        longest.resize(sample.series.blocks_us.len(), 0.0);
+        for (most, block) in longest.iter_mut().zip(&sample.series.blocks_us) {
+            *most = most.max(*block);
+        }
+    }
+    longest
 }
 
 /// Cases that drift along the cycles: p below 0.05 after Holm over all cases, so that a run without drift names one in

@@ -66,6 +66,16 @@ fn the_time_of_a_cycle_is_the_median_of_the_maxima() {
 }
 
 #[test]
+fn without_iterations_blocks_are_the_samples() {
+    let mut ranks = [sample(0, 40.0, vec![]), sample(1, 50.0, vec![])];
+    ranks[0].series.blocks_us = vec![10.0, 12.0, 100.0];
+    ranks[1].series.blocks_us = vec![11.0, 9.0, 130.0];
+    let found = of(&[row(8, 0, &ranks, how(false, 0))]);
+    assert_eq!((found[0].basis, found[0].over.median_us), (Basis::MedianBlock, 12.0));
+    assert_eq!(found[0].each[0].iterations.as_ref().unwrap().max_us, 130.0);
+}
+
+#[test]
 fn cases_are_kept_apart_and_in_order() {
     let ranks = |us| [sample(0, us, vec![])];
     let rows: Vec<Row> = (0..3)

@@ -73,16 +73,13 @@ fn line(of: &Statistics, drifts: bool) -> String {
     .to_owned()
 }
 
-/// The median's interval: over cycles, else, over the one cycle's iterations (`i`) or blocks (`b`).
+/// The median's interval: over cycles, else, over the iterations or blocks of the one cycle (`i`).
 fn interval(of: &Statistics) -> String {
     let ends = |Interval { lower_us, upper_us, .. }: Interval| format!("[{lower_us:.2}, {upper_us:.2}]");
     let inside = |iterations: &Iterations| iterations.interval.map(|interval| format!("i{}", ends(interval)));
     match (of.over.interval, of.each.as_slice()) {
         (Some(interval), _) => ends(interval),
-        (None, [only]) => {
-            let blocks = || Some(format!("b{}", ends(only.stop?.interval?)));
-            only.iterations.as_ref().and_then(inside).or_else(blocks).unwrap_or_else(|| "-".to_owned())
-        }
+        (None, [only]) => only.iterations.as_ref().and_then(inside).unwrap_or_else(|| "-".to_owned()),
         (None, _) => "-".to_owned(),
     }
 }

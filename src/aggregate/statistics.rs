@@ -164,13 +164,9 @@ fn cycle(cycle: u64, cell: &Cell) -> (Basis, Cycle) {
         Some(of) => (Basis::MedianIteration, Some(of)),
         None => (Basis::MedianBlock, Iterations::of(&longest_blocks(cell))),
     };
-    match series {
-        Some(of) => (basis, Cycle { cycle, time_us: of.median_us, stop: cell.stop, iterations: Some(of) }),
-        None => {
-            let time_us = cell.time.max_us;
-            (Basis::MeanOperation, Cycle { cycle, time_us, stop: cell.stop, iterations: None })
-        }
-    }
+    let (basis, time_us) =
+        series.as_ref().map_or((Basis::MeanOperation, cell.time.max_us), |of| (basis, of.median_us));
+    (basis, Cycle { cycle, time_us, stop: cell.stop, iterations: series })
 }
 
 /// Per timed block, the longest of all ranks.

@@ -57,3 +57,52 @@ fn point(of: &Statistics) -> Option<Point> {
         relative_error: cv.cv_pct / 100.0 / ((of.over.cycles - 1) as f64).sqrt(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aggregate::{Basis, Cycle};
+    use crate::stats::Cycles;
+
+    /// Two cycles, 2 % apart at `size_bytes`.
+    fn case(size_bytes: u64, placement: Placement, time_us: f64, spread: f64) -> Statistics {
+        let times = [time_us * (1.0 - spread), time_us * (1.0 + spread)];
+        let each =
+            (0..).zip(times).map(|(cycle, time_us)| Cycle { cycle, time_us, stop: None, iterations: None });
+        Statistics {
+            requested_bytes: size_bytes,
+            size_bytes,
+            dtype: Dtype::Float,
+            redop: "sum".to_owned(),
+            root: -1,
+            placement,
+            basis: Basis::MeanOperation,
+            over: Cycles::of(&times, &[]).unwrap(),
+            each: each.collect(),
+        }
+    }
+
+    #[test]
+    fn each_series_of_sizes_has_its_own_line_whatever_their_order() {
+        let mut all = Vec::new();
+        for bytes in [4096, 8, 65536, 512, 32768] {
+            all.push(case(bytes, Placement::OutOfPlace, 10.0 + bytes as f64 / 1e4, 0.01));
+            all.push(case(bytes, Placement::InPlace, 20.0 + bytes as f64 / 2e4, 0.01));
+        }
+        all.push(case(1024, Placement::InPlace, 500.0, 0.2));
+        let found = models(&all);
+        let lines: Vec<_> = found.iter().map(|model| (model.placement, model.fit.segments.len())).collect();
+        assert_eq!(lines, [(Placement::OutOfPlace, 1), (Placement::InPlace, 1)], "unstable 1024 is no point");
+        for (model, alpha) in found.iter().zip([10.0, 20.0]) {
+            assert!((model.fit.segments[0].alpha_us - alpha).abs() < 1e-9, "{model:?}");
+        }
+        assert!(models(&all[..4]).is_empty(), "two sizes are no line");
+    }
+
+    #[test]
+    fn the_error_of_a_point_is_its_cycles_spread_over_their_number() {
+        let point = point(&case(8, Placement::OutOfPlace, 100.0, 0.02)).unwrap();
+        assert!((point.relative_error - 0.02).abs() < 1e-12, "{point:?}");
+        assert_eq!(super::point(&case(8, Placement::OutOfPlace, 100.0, 0.2)), None);
+    }
+}

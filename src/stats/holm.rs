@@ -28,6 +28,7 @@ mod tests {
         close(holm(&p), &want);
         let reversed: Vec<f64> = p.iter().rev().copied().collect();
         close(holm(&reversed), &want.iter().rev().copied().collect::<Vec<_>>());
+        close(holm(&[0.02, 0.01, 0.011]), &[0.03, 0.03, 0.03]);
         assert!(holm(&[]).is_empty());
     }
 }

@@ -71,6 +71,8 @@ mod tests {
         let enough: Vec<f64> = (0..20).map(|at| if at % 2 == 0 { 100.0 } else { 200.0 }).collect();
         assert_eq!(modes(&enough).unwrap()[0].weight, 0.5);
         assert_eq!(modes(&[]), None);
+        let even: Vec<f64> = (0..40).map(|at| 100.0 + 5.0 * f64::from(at)).collect();
+        assert_eq!(modes(&even), None, "wide gaps everywhere part nothing");
     }
 
     #[test]

@@ -182,7 +182,9 @@ mod tests {
 
     #[test]
     fn no_line_can_be_taken_for_one_of_the_table() {
-        let all = lines(&[statistics(&[100.0, 100.0], 20), statistics(&[1.0], 5)], &[], &[fit()]);
+        let steady = statistics(&[100.0, 100.0], 20);
+        let mut all = vec![drift_words(&steady)];
+        all.extend(lines(&[steady, statistics(&[1.0], 5)], &[], &[fit()]));
         for line in &all {
             assert!(words::broken(&format!("critrank: info: {line}")).is_none(), "{line}");
             assert!(!words::looks_like_row(line), "{line}");

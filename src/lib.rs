@@ -16,13 +16,18 @@ pub mod clock;
 pub mod backend;
 pub mod session;
 
+pub mod stats;
+
 pub mod aggregate;
 pub mod measure;
 pub mod report;
+
+pub mod offline;
 pub mod run;
 
 use std::process::ExitCode;
 
+use cli::tool::{Asked, Tool};
 use cli::{Cli, Parsed};
 use report::say;
 
@@ -34,6 +39,22 @@ pub fn perf_main(name: &str) -> ExitCode {
             run::run(name, &mut cli)
         }
         Ok(Parsed::Show(text)) => {
+            say::show(&text);
+            error::Exit::Success
+        }
+        Err(error) => {
+            say::error(error.to_string().trim_end());
+            error.exit()
+        }
+    };
+    ExitCode::from(exit.code())
+}
+
+/// The `critrank` binary: what needs neither MPI nor a GPU.
+pub fn tool_main() -> ExitCode {
+    let exit = match Tool::read(std::env::args_os()) {
+        Ok(Asked::Do(task)) => offline::run(&task),
+        Ok(Asked::Show(text)) => {
             say::show(&text);
             error::Exit::Success
         }

@@ -135,6 +135,29 @@ fn every_mode_runs() {
 }
 
 #[test]
+fn all_ranks_end_a_row_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("record.jsonl");
+    for args in ["", "-I 1"] {
+        let args = format!("-b 64 -e 4K -f 8 --precision 5% --budget 300ms --order permuted -N 2 {args}");
+        let run = run(2, "all_reduce", &format!("{args} --record {}", path.display()));
+        assert_eq!(run.code, Some(0), "{args}: {}", run.stderr);
+        assert_eq!(run.rows().len(), 6, "{args}");
+        let events = record(&path);
+        for row in events.iter().filter(|event| event["event"] == "row") {
+            for cell in row["cells"].as_array().unwrap() {
+                let reason = cell["stop"]["reason"].as_str().unwrap();
+                assert!(["converged", "budget", "noise_floor", "most_samples"].contains(&reason), "{reason}");
+                let blocks =
+                    |rank: usize| cell["ranks"][rank]["series"]["blocks_us"].as_array().unwrap().len();
+                assert!(blocks(0) > 0 && blocks(0) == blocks(1), "as many blocks everywhere");
+            }
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
+}
+
+#[test]
 fn ranks_with_other_arguments_are_named() {
     let mpi = Mpi::under_test();
     let mut command = mpi.launcher(2);

@@ -74,9 +74,11 @@ fn modules_import_only_from_their_left() {
         "clock",
         "session",
         "backend",
+        "stats",
         "aggregate",
         "measure",
         "report",
+        "offline",
         "run",
     ];
     let place = |module: &str| order.iter().position(|name| *name == module);

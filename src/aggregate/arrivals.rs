@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::RankSample;
-use super::summary::{median, percentile, sorted};
+use crate::stats::{median, nearest_rank, sorted};
 
 /// Samples from which a P95 says more than the maximum. Source: docs/METHODOLOGY.md.
 const NEEDED_FOR_P95: usize = 20;
@@ -25,7 +25,7 @@ pub struct Spread {
 impl Spread {
     fn over(values_us: &[f64]) -> Option<Self> {
         let sorted = sorted(values_us);
-        let p95_us = percentile(&sorted, 95).filter(|_| sorted.len() >= NEEDED_FOR_P95);
+        let p95_us = nearest_rank(&sorted, 95).filter(|_| sorted.len() >= NEEDED_FOR_P95);
         Some(Self { p50_us: median(values_us)?, p95_us, max_us: *sorted.last()? })
     }
 }

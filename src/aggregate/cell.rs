@@ -1,8 +1,8 @@
 //! What all ranks brought back from one placement, made into one cell of a row.
 
-use super::summary::{percentile, sorted};
 use super::{Average, Cell, GroupTime, PerIteration, RankSample, Summary, Wrong};
 use crate::collective::Traffic;
+use crate::stats::{nearest_rank, sorted};
 use crate::vocab::Placement;
 
 /// Whether and how the placement was checked.
@@ -59,6 +59,7 @@ pub fn cell(
         algorithm: None,
         predicted_us: None,
         unpredicted: None,
+        stop: None,
         groups: Vec::new(),
         per_iteration: if how.per_iteration { per_iteration(&samples, how) } else { None },
         arrivals: None,
@@ -160,8 +161,8 @@ fn statistics(times_us: Vec<f64>, per_process_us: Vec<Vec<f64>>, skip: usize) ->
         max_us: *sorted.last()?,
         avg_us,
         p50_us: *sorted.get(sorted.len() / 2)?,
-        p95_us: percentile(&sorted, 95)?,
-        p99_us: percentile(&sorted, 99)?,
+        p95_us: nearest_rank(&sorted, 95)?,
+        p99_us: nearest_rank(&sorted, 99)?,
         stdev_us,
         cv_pct: if avg_us > 0.0 { stdev_us / avg_us * 100.0 } else { 0.0 },
         times_us,

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
-use super::summary::{median, percentile, sorted};
 use super::{Cell, RankSample, Row};
+use crate::stats::{median, nearest_rank, sorted};
 use crate::vocab::{Dtype, Placement};
 
 /// Samples (cycles, or iterations) that a statement needs.
@@ -236,7 +236,7 @@ fn contest(samples: &[Vec<f64>], end: End) -> Option<Contest> {
     order.sort_by(|a, b| b.0.total_cmp(&a.0));
     let (&(_, first), &(_, second)) = (order.first()?, order.get(1)?);
     let differences = sorted(&samples.iter().map(|s| sign * (s[first] - s[second])).collect::<Vec<_>>());
-    let half_range = (percentile(&differences, 90)? - percentile(&differences, 10)?) / 2.0;
+    let half_range = (nearest_rank(&differences, 90)? - nearest_rank(&differences, 10)?) / 2.0;
     Some(Contest { rank: first as u32, gap_us: median(&differences)?, spread_us: half_range })
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::RankSample;
 use super::arrivals::{Times, columns, first, last, middle};
-use super::summary::{median, percentile, sorted};
+use crate::stats::{median, nearest_rank, sorted};
 
 /// Iterations, and bare barriers, that a statement needs.
 const NEEDED: usize = 20;
@@ -79,7 +79,7 @@ pub fn late(samples: &[RankSample], clock_error_us: f64, skip: usize) -> Late {
 /// How late each rank may be because of the barrier, in µs.
 fn excuses(exits: &[Vec<f64>]) -> Vec<f64> {
     let ranks = exits.first().map_or(0, Vec::len);
-    let typical = |values: &[f64], percent| percentile(&sorted(values), percent).unwrap_or(0.0);
+    let typical = |values: &[f64], percent| nearest_rank(&sorted(values), percent).unwrap_or(0.0);
     let own: Vec<f64> = (0..ranks)
         .map(|rank| {
             let behind: Vec<f64> = exits.iter().map(|exit| (exit[rank] - middle(exit)).max(0.0)).collect();

@@ -4,7 +4,9 @@ mod arrivals;
 mod cell;
 mod critical;
 mod late;
+mod model;
 mod overhead;
+mod statistics;
 mod summary;
 mod totals;
 
@@ -12,11 +14,14 @@ pub use arrivals::{Arrivals, ClockError, Last, OnGpu, Spread, arrivals};
 pub use cell::{Check, How, cell, split_cell};
 pub use critical::{Critical, Mode, Observer, Verdict};
 pub use late::{Late, LateObserver, LateVerdict, late};
+pub use model::{Model, models};
 pub use overhead::{Overhead, PAIRS, overhead};
+pub use statistics::{Basis, Cycle, Drifting, Statistician, Statistics, drifting};
 pub use totals::Totals;
 
 use serde::{Deserialize, Serialize};
 
+use crate::stats::Stop;
 use crate::verify::Tally;
 use crate::vocab::{Dtype, Placement};
 
@@ -45,6 +50,9 @@ pub struct Series {
     /// When the rank came out of bare barriers, right after the timed loop, on the same clock.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exit_us: Vec<f64>,
+    /// With `--precision` or `--budget`: `total_us` of every timed block, whose mean the rank's is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blocks_us: Vec<f64>,
 }
 
 /// What one rank brings back from one placement of one row.
@@ -178,6 +186,9 @@ pub struct Cell {
     /// With `--explain`, why there is no estimate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unpredicted: Option<String>,
+    /// With `--precision` or `--budget`: why the timed blocks ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<Stop>,
     /// Every group, where there are several; the figures above are then the slowest group's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupTime>,
@@ -207,7 +218,7 @@ pub struct Row {
     pub root: i64,
     /// Which pass over the sizes (`-N`), from 0.
     pub cycle: u64,
-    /// Iterations per placement.
+    /// Iterations per placement, or of a timed block.
     pub iterations: u64,
     /// Local time when the row was finished, `%Y-%m-%d %H:%M:%S`.
     pub timestamp: String,

@@ -1,8 +1,7 @@
 //! What `-I` adds to an operation: the median of paired differences, with an interval that assumes no distribution.
 
+use crate::stats::{median, sorted};
 use serde::{Deserialize, Serialize};
-
-use super::summary::{median, sorted};
 
 /// Pairs of blocks.
 pub const PAIRS: usize = 20;

@@ -1,14 +1,17 @@
 //! The command line: nccl-tests' flags under their own names, and ours. Text to values; no machine is asked.
 
 pub mod env;
+mod extent;
 mod flags;
 mod split;
+pub mod tool;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 
+pub use extent::{Extent, Order};
 pub use flags::All;
 pub use split::Split;
 
@@ -173,6 +176,9 @@ pub struct Cli {
     /// --backend sim corrupt:RANK:lost|doubled|shifted|swapped|stale|unwritten|flipped
     #[arg(long, value_name = "FAULT", help_heading = "Of our own")]
     pub inject: Vec<Inject>,
+    /// How long, and in which order
+    #[command(flatten)]
+    pub extent: Extent,
     /// Print the version
     #[arg(long, action = clap::ArgAction::Version, help_heading = "Of our own")]
     pub version: Option<bool>,

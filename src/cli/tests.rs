@@ -82,6 +82,10 @@ fn nonsense_is_a_usage_error() {
         "-y 2",
         "-M 2",
         "--native sometimes",
+        "--precision 1",
+        "--budget 1h",
+        "--order sorted",
+        "--seed -1",
     ] {
         let error = read(line).expect_err(line);
         assert_eq!(error.exit(), crate::error::Exit::Usage, "{line}");

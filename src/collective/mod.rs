@@ -215,6 +215,21 @@ pub trait Collective: Send + Sync {
     fn launch(&self, case: &Case, round: u32, ops: &mut dyn Ops) -> Result<()>;
 }
 
+/// What a size of `bytes` means among so many ranks: the same for every one of them.
+pub fn traffic(collective: &dyn Collective, bytes: u64, dtype: Dtype, root: u32, ranks: u32) -> Traffic {
+    let me = Member { rank: 0, ranks };
+    let layout = collective.layout(bytes, dtype, me);
+    collective.traffic(&Case {
+        me,
+        dtype,
+        root,
+        placement: Placement::OutOfPlace,
+        shrinks_to_start: false,
+        layout,
+        exchange: Exchange::default(),
+    })
+}
+
 /// Elements of one rank's share when `bytes` are split over `ranks`: rounded down to 16 bytes, as nccl-tests does.
 fn share(bytes: u64, dtype: Dtype, ranks: u32) -> u64 {
     (bytes / dtype.bytes() / u64::from(ranks)) & !(16 / dtype.bytes() - 1)

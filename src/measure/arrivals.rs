@@ -33,14 +33,13 @@ impl Delay {
     }
 }
 
-impl Settings {
-    /// Whether the loop reads when each rank calls and is done, from a common start.
-    pub const fn knows_arrivals(&self) -> bool {
-        self.per_iteration && self.blocking.meets() && self.graph == 0
-    }
-}
-
 impl Bench<'_> {
+    /// Whether the loop reads when each rank calls and is done, from a common start; the marks of several blocks are gone.
+    pub fn knows_arrivals(&self) -> bool {
+        let Settings { per_iteration, blocking, graph, .. } = self.settings;
+        per_iteration && blocking.meets() && graph == 0 && self.rule.is_none()
+    }
+
     /// Adds the exits of bare barriers to each local rank's sample, and moves its readings from the backend's clock
     /// to the machine's, GPU events included. Returns the error of that, in µs: the host's, and the GPUs' where there
     /// are any. Collective.

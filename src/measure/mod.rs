@@ -1,6 +1,7 @@
 //! One placement of one row, start to end: prime, warm up, time, check. What is timed stands in docs/METHODOLOGY.md.
 
 mod arrivals;
+mod blocks;
 mod check;
 mod overhead;
 mod settings;
@@ -9,6 +10,7 @@ mod timed;
 use std::time::{Duration, Instant};
 
 pub use arrivals::Delay;
+pub use blocks::{longest, rule};
 pub use check::{Checked, Mismatch};
 use settings::Rotation;
 pub use settings::{Blocking, Deadlines, Settings};
@@ -20,6 +22,7 @@ use crate::error::Result;
 use crate::session::Control;
 use crate::session::stall::Stall;
 use crate::session::watch::{Phase, Progress};
+use crate::stats::{Rule, Stop};
 use crate::verify::Pattern;
 use crate::vocab::{Dtype, Member, Placement, RedOp};
 use timed::Stamps;
@@ -70,6 +73,10 @@ pub struct Bench<'a> {
     pub stall: Option<Stall>,
     /// Which rank is late, on purpose.
     pub delay: Option<Delay>,
+    /// When the timed blocks of a placement end; without a rule there is one.
+    pub rule: Option<Rule>,
+    /// How the last placement's blocks ended.
+    pub stopped: Option<Stop>,
     /// Where the sweep's time has gone so far.
     pub spent: Spent,
     stamps: Stamps,
@@ -98,6 +105,8 @@ impl<'a> Bench<'a> {
             settings,
             stall: None,
             delay: None,
+            rule: None,
+            stopped: None,
             spent: Spent::default(),
             rotations: Vec::new(),
             rounds: 1,
@@ -122,7 +131,7 @@ impl<'a> Bench<'a> {
         self.warm_up(&cases, target.warmed || placement == Placement::InPlace)?;
         self.barrier()?;
         let warmed = Instant::now();
-        let samples = self.timed(&cases)?;
+        let samples = self.blocks(&cases)?;
         self.barrier()?;
         let timed = Instant::now();
         let mut checked = self.check(target, placement, &cases)?;

@@ -215,7 +215,7 @@ impl Bench<'_> {
             series.interval_us.push(self.backend.between_us(start, to)? / per_operation);
         }
         let [called, enqueued, complete] = &self.stamps.each[local];
-        if self.settings.knows_arrivals() {
+        if self.knows_arrivals() {
             series.arrival_us = called.iter().map(|stamp| *stamp as f64 / 1e3).collect();
         }
         let times = |ends: &[u64]| -> Vec<f64> {

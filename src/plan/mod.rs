@@ -1,7 +1,9 @@
 //! Everything that will be measured, as a value: equal on every rank by construction.
 
+mod order;
 mod sweep;
 
+pub use order::in_order;
 pub use sweep::Sizes;
 
 use crate::cli::Cli;

@@ -110,6 +110,7 @@ pub(super) fn cell(placement: Placement, shown_us: f64, gbps: [f64; 2], wrong: W
         algorithm: None,
         predicted_us: None,
         unpredicted: None,
+        stop: None,
         groups: Vec::new(),
         per_iteration: None,
         arrivals: None,

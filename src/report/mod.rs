@@ -8,10 +8,12 @@ mod printf;
 pub mod record;
 pub mod say;
 pub mod sink;
+mod stats_table;
 pub mod table;
 pub mod words;
 
 pub use sink::{Paths, Sink};
+pub use stats_table::drift_words;
 
 use serde::{Deserialize, Serialize};
 

@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Outcome, Preamble};
 
-use crate::aggregate::{LateVerdict, Overhead, Row};
+use crate::aggregate::{LateVerdict, Model, Overhead, Row, Statistics};
 use crate::backend::transport::Link;
+use crate::cli::{Extent, Order};
 use crate::clock::Timer;
 use crate::error::{Error, Result};
 use crate::session::watch::Culprit;
@@ -32,6 +33,26 @@ pub struct Plan {
     /// Largest size after the cut to what memory holds, in bytes; absent without a cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reduced_max_bytes: Option<u64>,
+    /// Order of the sizes within a cycle, with its seed; absent where they grow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<SizeOrder>,
+}
+
+/// `--order`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SizeOrder {
+    /// `mirrored` or `permuted`.
+    pub name: String,
+    /// `--seed`.
+    pub seed: u64,
+}
+
+impl SizeOrder {
+    /// The command line's, where it is not the natural one.
+    pub fn of(extent: &Extent) -> Option<Self> {
+        (extent.order != Order::Natural)
+            .then(|| Self { name: extent.order.name().to_owned(), seed: extent.seed })
+    }
 }
 
 /// The clock of one host.
@@ -142,6 +163,10 @@ pub enum Event {
         /// The words.
         text: String,
     },
+    /// At the end, for each size, type, reduction, root and placement: what its cycles and iterations say.
+    Stats(Statistics),
+    /// At the end: time over size, where sizes and cycles suffice.
+    Model(Model),
     /// The run came to its end.
     Finish {
         /// The exit code of the process.

@@ -5,10 +5,14 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::*;
-use crate::aggregate::{Arrivals, Critical, Last, OnGpu, RankSample, Series, Spread, Verdict, Wrong};
+use crate::aggregate::{
+    Arrivals, Basis, Critical, Cycle, Last, OnGpu, RankSample, Series, Spread, Verdict, Wrong,
+};
 use crate::backend::transport::Side;
 use crate::report::{MemoryUse, fixture};
+use crate::stats::{Cycles, Fit, Iterations, Reason, Segment, Stop};
 use crate::verify::Tally;
+use crate::vocab::Placement;
 
 fn sample(rank: u32, us: f64) -> RankSample {
     let times = vec![us, us + 0.1];
@@ -20,10 +24,11 @@ fn sample(rank: u32, us: f64) -> RankSample {
             enqueue_us: times.clone(),
             event_us: times.clone(),
             completion_us: times.clone(),
-            interval_us: times,
             arrival_us: vec![0.0, 20.5],
             gpu_us: vec![[1.0, 15.5]],
             exit_us: vec![41.25],
+            interval_us: times.clone(),
+            blocks_us: times,
         },
         tally: Some(Tally { wrong_a: u64::from(rank), ..Tally::default() }),
     }
@@ -39,11 +44,46 @@ fn row() -> Row {
         cell.predicted_us = Some(12.5);
         cell.unpredicted = Some("one rank".to_owned());
         cell.arrivals = Some(some_arrivals());
+        cell.stop = statistics().each[0].stop;
         let stats = cell.per_iteration.as_mut().unwrap();
         stats.times_us = vec![20.1, 20.2];
         stats.per_process_us = vec![vec![20.1, 20.2], vec![19.7, 19.8]];
     }
     row
+}
+
+/// Of 7 cycles of 400 iterations at two levels behind a warm-up, with every optional field.
+fn statistics() -> Statistics {
+    let series = |cycle: u32| {
+        let level = |at: u32| if at < 3 { 500.5 } else { 100.5 + f64::from(7 * (at % 2)) };
+        (0..400).map(|at| level(at) + f64::from(at * 37 % 101) / 1e3 + f64::from(cycle) / 1e2).collect()
+    };
+    let each: Vec<Cycle> = (0..7)
+        .map(|cycle| {
+            let series: Vec<f64> = series(cycle);
+            let of = Iterations::of(&series).unwrap();
+            let stop = Stop {
+                reason: Reason::Converged,
+                samples: 400,
+                median_us: of.median_us,
+                interval: of.interval,
+            };
+            Cycle { cycle: u64::from(cycle), time_us: of.median_us, stop: Some(stop), iterations: Some(of) }
+        })
+        .collect();
+    let times: Vec<f64> = each.iter().map(|cycle| cycle.time_us).collect();
+    let iterations: Vec<Iterations> = each.iter().filter_map(|cycle| cycle.iterations.clone()).collect();
+    Statistics {
+        requested_bytes: 8,
+        size_bytes: 8,
+        dtype: Dtype::Float,
+        redop: "sum".to_owned(),
+        root: -1,
+        placement: Placement::OutOfPlace,
+        basis: Basis::MedianIteration,
+        over: Cycles::of(&times, &iterations).unwrap(),
+        each,
+    }
 }
 
 /// One of each, with every optional field.
@@ -75,6 +115,7 @@ fn events() -> Vec<Event> {
             redops: vec!["sum".to_owned()],
             roots: vec![-1],
             reduced_max_bytes: Some(16),
+            order: Some(SizeOrder { name: "permuted".to_owned(), seed: 7 }),
         }),
         Event::Row(row()),
         Event::Waived { dtype: Dtype::F8e4m3, redop: "sum".to_owned(), reason: "no fp8 here".to_owned() },
@@ -104,7 +145,29 @@ fn events() -> Vec<Event> {
     ]
     .into_iter()
     .chain(arrival_events())
+    .chain(statistics_events())
     .collect()
+}
+
+fn statistics_events() -> [Event; 2] {
+    [
+        Event::Stats(statistics()),
+        Event::Model(Model {
+            dtype: Dtype::Float,
+            redop: "sum".to_owned(),
+            root: -1,
+            placement: Placement::OutOfPlace,
+            fit: Fit {
+                segments: vec![Segment {
+                    from_bytes: 8,
+                    to_bytes: 64,
+                    alpha_us: 9.5,
+                    us_per_byte: 0.01,
+                    worst_residual: 0.02,
+                }],
+            },
+        }),
+    ]
 }
 
 fn arrival_events() -> [Event; 5] {
@@ -225,6 +288,9 @@ fn half_a_line_in_the_middle_hides_only_itself() {
     let text = written(&events()[..1]) + "{\"event\":\"row\",\"coun\n" + &written(&events()[8..9]);
     let record = read(text.as_bytes()).unwrap();
     assert_eq!(record.events, [events().remove(0), events().remove(8)]);
+    let text = written(&events()[..1]) + "{\"event\":\"row\",\"coun\n" + &written(&events()[9..]);
+    let record = read(text.as_bytes()).unwrap();
+    assert_eq!(record.events, [events().remove(0), events().remove(9)]);
     assert_eq!(record.unreadable, ["{\"event\":\"row\",\"coun"]);
 }
 

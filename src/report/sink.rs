@@ -14,8 +14,8 @@ use std::time::Duration;
 use super::files::{JsonFile, RecordFile};
 use super::nccl_json::{self, State};
 use super::record::Event;
-use super::{Outcome, Preamble, table};
-use crate::aggregate::Row;
+use super::{Outcome, Preamble, stats_table, table};
+use crate::aggregate::{Drifting, Row, Statistics, models};
 use crate::error::{Error, Result};
 use crate::vocab::Dtype;
 
@@ -259,6 +259,21 @@ impl Sink {
         let event = Event::Finding { kind: kind.to_owned(), ranks: ranks.to_vec(), text: text.to_owned() };
         pens.event(&event);
         pens.say(Level::Warning, text);
+    }
+
+    /// What cycles and iterations say, to the record, and where `shown` to stderr as well.
+    pub fn statistics(&self, all: &[Statistics], drifting: &[Drifting], shown: bool) {
+        let models = models(all);
+        let mut pens = self.pens();
+        for of in all {
+            pens.event(&Event::Stats(of.clone()));
+        }
+        for model in &models {
+            pens.event(&Event::Model(model.clone()));
+        }
+        for line in stats_table::lines(all, drifting, &models).iter().filter(|_| shown) {
+            pens.say(Level::Info, line);
+        }
     }
 
     /// Something for the record alone.

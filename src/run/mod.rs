@@ -9,6 +9,7 @@ mod limits;
 mod reporter;
 mod seat;
 mod setup;
+mod statistics;
 mod sweep;
 mod timeline;
 mod timing;

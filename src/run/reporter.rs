@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, HashSet};
 use super::SharedSink;
 use super::late::LateReporter;
 use super::limits::Bounds;
+use super::statistics::tell;
 use super::sweep::{Gathered, Range};
 use super::timeline::steady_from;
 use super::timing::Timing;
 use crate::aggregate::{
-    Average, Cell, Check, How, Mode, Observer, RankSample, Row, Totals, cell, split_cell,
+    Average, Cell, Check, How, Mode, Observer, RankSample, Row, Statistician, Totals, cell, split_cell,
 };
 use crate::backend::{Kind, Remark};
 use crate::cli::Cli;
@@ -18,7 +19,7 @@ use crate::collective::{Case, Collective, Traffic};
 use crate::error::{Error, Exit, Result};
 use crate::measure::{Checked, Mismatch, Target};
 use crate::plan::Series;
-use crate::report::record::{Event, Plan};
+use crate::report::record::{Event, Plan, SizeOrder};
 use crate::report::sink::Level;
 use crate::report::{MemoryUse, Outcome, Paths, Preamble, Sink, Site};
 use crate::vocab::Placement;
@@ -32,6 +33,8 @@ pub(super) fn local_time() -> String {
 pub(super) struct Reporter {
     pub(super) sink: Sink,
     observer: Observer,
+    statistician: Statistician,
+    show_stats: bool,
     totals: Totals,
     how: Recipe,
     preamble: Preamble,
@@ -75,6 +78,8 @@ impl Reporter {
         Ok(Self {
             sink,
             observer: Observer::new(mode),
+            statistician: Statistician::default(),
+            show_stats: cli.extent.stats,
             totals: Totals::default(),
             how: Recipe {
                 average: preamble.config.average,
@@ -97,6 +102,7 @@ impl Reporter {
         let range = Range { min_bytes: bounds.min_bytes, max_bytes: bounds.max_bytes };
         let mut plan = Plan {
             sizes_bytes: range.sizes(cli).collect(),
+            order: SizeOrder::of(&cli.extent),
             reduced_max_bytes: bounds.reduced.then_some(bounds.max_bytes),
             ..Plan::default()
         };
@@ -198,7 +204,7 @@ impl Reporter {
         gathered: Vec<Gathered>,
     ) {
         let mut cells = Vec::with_capacity(gathered.len());
-        for Gathered { placement, samples, checked, clock_error } in gathered {
+        for Gathered { placement, samples, checked, clock_error, stop } in gathered {
             let check = self.check(placement, &checked);
             let mut made = self.cell(placement, samples, traffic, check);
             if let Some(clock_error) = clock_error {
@@ -211,7 +217,7 @@ impl Reporter {
                 None => (None, None),
             };
             let algorithm = checked.algorithm.clone();
-            cells.push(Cell { coverage, algorithm, predicted_us, unpredicted, ..made });
+            cells.push(Cell { coverage, algorithm, predicted_us, unpredicted, stop, ..made });
             self.tell(series, target, placement, &checked);
         }
         let row = Row {
@@ -228,6 +234,7 @@ impl Reporter {
         };
         self.explain(&row);
         self.observer.push(&row);
+        self.statistician.push(&row);
         self.totals.push(&row);
         self.sink.row(&row);
     }
@@ -321,6 +328,7 @@ impl Reporter {
         library_error: String,
     ) -> Result<Exit> {
         self.late.finish(&self.sink);
+        tell(&self.sink, &self.statistician.statistics(), self.show_stats);
         let outcome = Outcome {
             out_of_bounds: self.totals.out_of_bounds(),
             wrong_elements: self.totals.wrong_elements(),

@@ -6,12 +6,13 @@ use super::reporter::Reporter;
 use super::timing::Timing;
 use crate::aggregate::{ClockError, RankSample};
 use crate::cli::Cli;
-use crate::collective::{Case, Exchange, Traffic};
+use crate::collective::{Case, traffic};
 use crate::error::{Error, Result};
 use crate::measure::{Bench, Checked, Mismatch, Target};
-use crate::plan::{Series, Sizes};
+use crate::plan::{Series, Sizes, in_order};
 use crate::session::watch::Phase;
-use crate::vocab::{Member, Placement};
+use crate::stats::Stop;
+use crate::vocab::Placement;
 
 /// Sizes of the sweep, after the cut.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +35,7 @@ pub(super) struct Gathered {
     pub(super) checked: Checked,
     /// Where arrivals are known.
     pub(super) clock_error: Option<ClockError>,
+    pub(super) stop: Option<Stop>,
 }
 
 /// Largest size of the operations that wake a GPU before a series.
@@ -73,7 +75,7 @@ pub(super) fn sweep(
         let mut warmed = HashSet::new();
         let mut cycle = 0;
         while cli.cycles == 0 || cycle < cli.cycles {
-            for bytes in range.sizes(cli) {
+            for bytes in in_order(range.sizes(cli).collect(), &cli.extent, cycle) {
                 let target = Target {
                     bytes,
                     dtype: series.dtype,
@@ -112,7 +114,7 @@ fn row(
         }
     }
     if let (Some(reporter), Some(case)) = (reporter, case) {
-        let traffic = |ranks| traffic(bench, target, ranks);
+        let traffic = |ranks| traffic(bench.collective, target.bytes, target.dtype, target.root, ranks);
         if reporter.wants_shares() {
             reporter.shares(target, &bench.collective.shares(&case));
         }
@@ -135,22 +137,6 @@ pub(super) fn cell(
     Ok(gathered.map(|gathered| Gathered { clock_error, ..gathered }))
 }
 
-/// What the target's size means among so many ranks.
-fn traffic(bench: &Bench<'_>, target: &Target, ranks: u32) -> Traffic {
-    let me = Member { rank: 0, ranks };
-    let layout = bench.collective.layout(target.bytes, target.dtype, me);
-    let case = Case {
-        me,
-        dtype: target.dtype,
-        root: target.root,
-        placement: Placement::OutOfPlace,
-        shrinks_to_start: false,
-        layout,
-        exchange: Exchange::default(),
-    };
-    bench.collective.traffic(&case)
-}
-
 /// Brings all ranks' samples and mismatches to rank 0.
 fn gather(
     bench: &Bench<'_>,
@@ -171,5 +157,5 @@ fn gather(
         checked.mismatches.extend(bad);
     }
     samples.sort_by_key(|sample| sample.rank);
-    Ok(Some(Gathered { placement, samples, checked, clock_error: None }))
+    Ok(Some(Gathered { placement, samples, checked, clock_error: None, stop: bench.stopped }))
 }

@@ -158,6 +158,7 @@ mod tests {
             samples: (0..4).map(sample).collect(),
             checked: Checked::default(),
             clock_error: Some(ClockError { host_us: 0.25, gpu_us: Some(1.25) }),
+            stop: None,
         };
         timing.place(&mut gathered);
         let error = gathered.clock_error.unwrap();

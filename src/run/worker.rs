@@ -11,7 +11,7 @@ use super::timing::Timing;
 use super::{Job, agreement, setup, trials};
 use crate::backend::{Backend, Kind, Memory, Usage};
 use crate::error::{Error, Exit, Result};
-use crate::measure::{Bench, Delay, Settings, Spent, Target};
+use crate::measure::{Bench, Delay, Settings, Spent, Target, rule};
 use crate::plan;
 use crate::report::{MemoryUse, Preamble, say};
 use crate::session::Control;
@@ -76,6 +76,7 @@ impl Job<'_> {
         let mut bench = Bench::new(&mut *backend, control, &progress, &*self.collective, settings);
         (bench.stall, bench.first_rank) = (stall, first_rank);
         bench.delay = Delay::of(&cli.inject, first_rank..first_rank + locals);
+        bench.rule = rule(&cli.extent);
         if cli.cold_start {
             self.cold_start(seat, &mut bench, &series, range, reporter.as_ref())?;
         }
@@ -155,7 +156,7 @@ impl Job<'_> {
         range: Range,
         reporter: &mut Option<Reporter>,
     ) -> Result<()> {
-        let mut timing = if bench.settings.knows_arrivals() {
+        let mut timing = if bench.knows_arrivals() {
             let process = (seat.thread.0 == 0).then(|| seat.world.control());
             Some(Timing::new(process, bench.backend.locals() * seat.thread.1)?)
         } else {

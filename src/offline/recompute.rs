@@ -1,0 +1,142 @@
+//! `critrank recompute`: every printed figure once more, from the record's raw series.
+
+use super::agreement::Account;
+use super::source::Source;
+use crate::aggregate::{
+    Model, Observer, RankSample, Row, Series, Statistician, Statistics, Totals, drifting, models,
+};
+use crate::error::{Error, Result};
+use crate::report::record::{self, Event};
+use crate::report::{Outcome, Preamble, drift_words, table};
+
+/// What came out.
+pub(super) struct Recomputed {
+    /// Figure by figure.
+    pub(super) account: Account,
+    /// The table that follows from the raw series.
+    pub(super) table: String,
+}
+
+/// Reads a record and computes it again.
+pub(super) fn recompute(bytes: &[u8]) -> Result<Recomputed> {
+    let record = record::read(bytes)?;
+    let Some(Event::Start { preamble, .. }) = record.events.first() else {
+        return Err(Error::Setup("this is no critrank record: its first line is no start".to_owned()));
+    };
+    let mut again = Again::new(preamble)?;
+    for event in &record.events {
+        again.take(event);
+    }
+    if !again.finished {
+        again.account.remarks.push("the run did not finish: there is no footer to compare".to_owned());
+    }
+    let unreadable = record.unreadable.len();
+    if unreadable > 0 {
+        again.account.remarks.push(format!("{unreadable} lines cannot be read"));
+        again.account.incomplete = true;
+    }
+    Ok(Recomputed { account: again.account, table: again.table })
+}
+
+/// Events so far.
+struct Again<'a> {
+    preamble: &'a Preamble,
+    source: Source<'a>,
+    account: Account,
+    table: String,
+    /// The header stands behind the plan.
+    has_header: bool,
+    finished: bool,
+    totals: Totals,
+    observer: Observer,
+    statistician: Statistician,
+    statistics: Vec<Statistics>,
+    models: Vec<Model>,
+    drifts: Vec<String>,
+}
+
+impl<'a> Again<'a> {
+    fn new(preamble: &'a Preamble) -> Result<Self> {
+        let source = Source::new(preamble)?;
+        Ok(Self {
+            preamble,
+            observer: Observer::new(source.mode()),
+            source,
+            account: Account::default(),
+            table: table::opening(preamble) + &table::devices(&preamble.sites),
+            has_header: false,
+            finished: false,
+            totals: Totals::default(),
+            statistician: Statistician::default(),
+            statistics: Vec::new(),
+            models: Vec::new(),
+            drifts: Vec::new(),
+        })
+    }
+
+    fn take(&mut self, event: &Event) {
+        match event {
+            Event::Plan(plan) => {
+                self.table += &plan.reduced_max_bytes.map(table::reduced).unwrap_or_default();
+                self.header();
+            }
+            Event::Row(row) => self.row(row),
+            Event::Stats(statistics) => self.statistics.push(statistics.clone()),
+            Event::Model(model) => self.models.push(model.clone()),
+            Event::Finding { kind, text, .. } if kind == "drift" => self.drifts.push(text.clone()),
+            Event::Finish { exit_code, outcome } => self.finish(*exit_code, outcome),
+            _ => {}
+        }
+    }
+
+    fn header(&mut self) {
+        if !self.has_header {
+            self.table += &table::header(&self.preamble.config);
+            self.has_header = true;
+        }
+    }
+
+    fn row(&mut self, recorded: &Row) {
+        self.header();
+        let row = self.source.row(recorded);
+        self.table += &table::row(&self.preamble.config, &row);
+        let Row { requested_bytes, dtype, redop, root, cycle, .. } = recorded;
+        let name = format!("row {requested_bytes} {dtype} {redop} {root}, cycle {cycle}");
+        self.account.compare(name, &without_samples(recorded), &without_samples(&row));
+        self.totals.push(&row);
+        self.observer.push(&row);
+        self.statistician.push(&row);
+    }
+
+    fn finish(&mut self, exit_code: u8, recorded: &Outcome) {
+        self.finished = true;
+        let all = self.statistician.statistics();
+        self.account.compare("statistics".to_owned(), &self.statistics, &all);
+        self.account.compare("models".to_owned(), &self.models, &models(&all));
+        let drifts = drifting(&all).iter().map(|drift| drift_words(&all[drift.case])).collect();
+        self.account.compare("drifts".to_owned(), &self.drifts, &drifts);
+        let outcome = Outcome {
+            out_of_bounds: self.totals.out_of_bounds(),
+            wrong_elements: self.totals.wrong_elements(),
+            average_busbw_gbps: self.totals.average_busbw_gbps(),
+            critical: self.observer.verdict(),
+            ..recorded.clone()
+        };
+        self.account.compare("footer".to_owned(), recorded, &outcome);
+        let exit = |code: u8| serde_json::json!({ "exit_code": code });
+        self.account.compare("end".to_owned(), &exit(exit_code), &exit(outcome.exit().code()));
+        self.table += &table::footer(self.preamble, &outcome);
+    }
+}
+
+/// The row, of its raw series only each rank's time, which may be the mean of blocks.
+fn without_samples(row: &Row) -> Row {
+    let mut row = row.clone();
+    for cell in &mut row.cells {
+        for sample in &mut cell.ranks {
+            let RankSample { rank, total_us, cpu_us, .. } = *sample;
+            *sample = RankSample { rank, total_us, cpu_us, series: Series::default(), tally: None };
+        }
+    }
+    row
+}

@@ -1,0 +1,29 @@
+//! What can be said of a series of times, and what cannot: pure numbers in, numbers out. Definitions and sources stand
+//! in docs/METHODOLOGY.md, "Statistics". Series are in µs and in the order of measuring.
+
+mod chi_squared;
+mod cycles;
+mod dependence;
+mod fit;
+mod holm;
+mod iterations;
+mod modes;
+mod quantile;
+mod spread;
+mod stop;
+#[cfg(test)]
+pub(crate) mod testing;
+mod trend;
+mod warm_up;
+
+pub use cycles::Cycles;
+pub use dependence::{Dependence, median_interval};
+pub use fit::{Fit, Point, Segment, fit};
+pub use holm::holm;
+pub use iterations::{Iterations, Tail};
+pub use modes::{Mode, modes};
+pub use quantile::{Interval, interval, median, nearest_rank, sorted};
+pub use spread::{Cv, State, cv_pct};
+pub use stop::{Reason, Rule, Stop, Stopping};
+pub use trend::{Drift, drift};
+pub use warm_up::warm_up;

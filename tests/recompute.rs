@@ -1,0 +1,180 @@
+//! `critrank recompute`: what a record's raw series say again, and what somebody changed in it.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+use tempfile::TempDir;
+
+/// Measures in the simulation; the record's path and what the run printed.
+fn measured(folder: &TempDir, program: &str, args: &str) -> (PathBuf, String) {
+    let record = folder.path().join("record.jsonl");
+    let output = Command::cargo_bin(program)
+        .unwrap()
+        .args(["--backend", "sim"])
+        .args(args.split_whitespace())
+        .arg("--record")
+        .arg(&record)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{args}: {}", String::from_utf8_lossy(&output.stderr));
+    (record, String::from_utf8(output.stdout).unwrap())
+}
+
+/// Exit code and stdout.
+fn recompute(record: &Path, more: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::cargo_bin("critrank").unwrap();
+    let output = command.arg("recompute").arg(record).args(more).output().unwrap();
+    (output.status.code(), String::from_utf8(output.stdout).unwrap())
+}
+
+const RUNS: [(&str, &str); 12] = [
+    ("all_reduce_perf", "-b 8 -e 1M -f 8"),
+    ("all_reduce_perf", "-b 8 -e 64K -f 8 -N 7 -I 1 --order permuted --seed 5"),
+    ("all_reduce_perf", "-b 8 -e 64K -f 8 -N 6 -I 1 -K 2 -z 3 --order mirrored"),
+    ("all_reduce_perf", "-b 8 -e 64K -f 8 --precision 1%"),
+    ("all_reduce_perf", "-b 8 -e 4K -f 8 --precision 1% -I 1 -N 2"),
+    ("all_reduce_perf", "-b 8 -e 64 -f 8 --budget 30ms -C 1 -a 3"),
+    ("all_reduce_perf", "-b 8 -e 64 -f 8 -c 0 -a 0 -S 1"),
+    ("reduce_scatter_perf", "-b 1000 -e 10K -f 2 -d all -o all -N 2"),
+    ("alltoall_perf", "-b 4 -e 1K -f 4 -a 2"),
+    ("alltoallv_perf", "-b 1K -e 16K -f 4"),
+    ("broadcast_perf", "-b 1K -e 4K -f 4 -r -1"),
+    ("sendrecv_perf", "-b 8 -e 64 -f 8 --sim-ranks 1"),
+];
+
+#[test]
+fn every_figure_follows_from_the_raw_series() {
+    for (program, args) in RUNS {
+        let folder = tempfile::tempdir().unwrap();
+        let (record, printed) = measured(&folder, program, args);
+        let (code, text) = recompute(&record, &[]);
+        assert_eq!(code, Some(0), "{program} {args}: {text}");
+        assert!(text.contains("footer: ") && text.trim_end().ends_with(" 0 differ"), "{text}");
+        let (code, table) = recompute(&record, &["--table"]);
+        assert_eq!((code, table), (Some(0), printed), "{program} {args}");
+    }
+}
+
+/// Rewrites the first number behind `field` in the first line of `event`.
+fn change(record: &Path, event: &str, field: &str) -> bool {
+    let text = std::fs::read_to_string(record).unwrap();
+    let start = text.find(&format!("{{\"event\":\"{event}\"")).unwrap();
+    let label = format!("\"{field}\":");
+    let Some(at) = text[start..].find(&label).map(|at| start + at + label.len()) else { return false };
+    let is_number = |c: char| c.is_ascii_digit() || ".-+eE".contains(c);
+    let end = at + text[at..].find(|c| !is_number(c)).unwrap();
+    let value: serde_json::Number = text[at..end].parse().unwrap();
+    let other = if value.is_f64() {
+        format!("{:?}", value.as_f64().unwrap() * 1.01 + 0.001)
+    } else {
+        format!("{}", value.as_i64().unwrap() + 1)
+    };
+    std::fs::write(record, format!("{}{other}{}", &text[..at], &text[end..])).unwrap();
+    true
+}
+
+#[test]
+fn a_changed_figure_is_found_and_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let (record, _) = measured(&folder, "all_reduce_perf", "-b 8 -e 4K -f 8 -N 6 -I 1 --precision 2%");
+    let original = std::fs::read(&record).unwrap();
+    for (event, field) in [
+        ("row", "size_bytes"),
+        ("row", "count"),
+        ("row", "avg_us"),
+        ("row", "max_us"),
+        ("row", "shown_us"),
+        ("row", "algbw_gbps"),
+        ("row", "busbw_gbps"),
+        ("row", "p99_us"),
+        ("row", "cv_pct"),
+        ("row", "samples"),
+        ("row", "median_us"),
+        ("row", "upper_us"),
+        ("row", "total_us"),
+        ("stats", "median_us"),
+        ("stats", "cv_pct"),
+        ("stats", "upper_pct"),
+        ("stats", "over_series_pct"),
+        ("stats", "lag1"),
+        ("model", "alpha_us"),
+        ("finish", "average_busbw_gbps"),
+        ("finish", "out_of_bounds"),
+        ("finish", "wrong_elements"),
+        ("finish", "gap_us"),
+        ("finish", "exit_code"),
+    ] {
+        std::fs::write(&record, &original).unwrap();
+        assert!(change(&record, event, field), "no {field} in {event}");
+        let (code, text) = recompute(&record, &[]);
+        assert_eq!(code, Some(7), "{event} {field}: {text}");
+        assert!(
+            text.lines().any(|line| line.contains(field) && line.ends_with(": DIFFERS")),
+            "{field}: {text}"
+        );
+    }
+}
+
+#[test]
+fn a_changed_sample_or_verdict_is_found() {
+    for (args, changes) in [
+        (
+            "-N 6",
+            [
+                ("\"state\":\"stable\"", "\"state\":\"unstable\""),
+                ("\"wrong\":{\"count\":0}", "\"wrong\":{\"count\":3}"),
+                ("\"wrong\":{\"count\":0}", "\"wrong\":\"not_checked\""),
+            ],
+        ),
+        (
+            "-n 2 --budget 1ms",
+            [
+                ("\"reason\":\"budget\"", "\"reason\":\"converged\""),
+                ("\"interval_us\":[", "\"interval_us\":[99.5,"),
+                ("\"blocks_us\":[", "\"blocks_us\":[99.5,"),
+            ],
+        ),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let (record, _) = measured(&folder, "all_reduce_perf", &format!("-b 8 -e 8 -I 1 {args}"));
+        let original = std::fs::read_to_string(&record).unwrap();
+        assert_eq!(recompute(&record, &[]).0, Some(0), "{args}");
+        for (from, to) in changes {
+            let changed = original.replacen(from, to, 1);
+            assert_ne!(changed, original, "{from}");
+            std::fs::write(&record, changed).unwrap();
+            assert_eq!(recompute(&record, &[]).0, Some(7), "{from}");
+        }
+    }
+}
+
+#[test]
+fn a_cut_record_is_compared_as_far_as_it_goes() {
+    let folder = tempfile::tempdir().unwrap();
+    let (record, _) = measured(&folder, "all_reduce_perf", "-b 8 -e 4K -f 8");
+    let text = std::fs::read_to_string(&record).unwrap();
+    let rows = text.find("{\"event\":\"finish\"").unwrap();
+    std::fs::write(&record, &text[..rows]).unwrap();
+    let (code, said) = recompute(&record, &[]);
+    assert!(code == Some(0) && said.contains("did not finish"), "{said}");
+    std::fs::write(&record, &text[..rows - 40]).unwrap();
+    let (code, said) = recompute(&record, &[]);
+    assert!(code == Some(9) && said.contains("1 lines cannot be read"), "{said}");
+    let first = text.find('\n').unwrap() + 1;
+    std::fs::write(&record, &text[..first]).unwrap();
+    assert_eq!(recompute(&record, &[]).0, Some(9), "nothing to compare");
+}
+
+#[test]
+fn what_is_no_record_ends_with_a_word() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("other");
+    std::fs::write(&file, "{}\n").unwrap();
+    assert_eq!(recompute(&file, &[]).0, Some(6));
+    assert_eq!(recompute(&folder.path().join("missing"), &[]).0, Some(6));
+    let bare = Command::cargo_bin("critrank").unwrap().arg("recompute").output().unwrap();
+    assert_eq!(bare.status.code(), Some(1));
+    let help = Command::cargo_bin("critrank").unwrap().arg("--help").output().unwrap();
+    assert!(help.status.success() && String::from_utf8_lossy(&help.stdout).contains("recompute"));
+}

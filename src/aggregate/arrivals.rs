@@ -129,6 +129,14 @@ pub struct ClockError {
     pub gpu_us: Option<f64>,
 }
 
+impl ClockError {
+    /// What `arrivals` were told with.
+    pub fn of(arrivals: &Arrivals) -> Self {
+        let gpu_us = arrivals.gpu.map(|gpu| gpu.clock_error_us);
+        Self { host_us: arrivals.clock_error_us, gpu_us }
+    }
+}
+
 /// What the samples of one placement say; `aggregated` (`-m`) operations make an iteration. `None` where arrivals
 /// are not known.
 pub fn arrivals(samples: &[RankSample], error: ClockError, skip: usize, aggregated: u64) -> Option<Arrivals> {

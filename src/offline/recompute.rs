@@ -3,7 +3,8 @@
 use super::agreement::Account;
 use super::source::Source;
 use crate::aggregate::{
-    Model, Observer, RankSample, Row, Series, Statistician, Statistics, Totals, drifting, models,
+    LateObserver, LateVerdict, Model, Observer, RankSample, Row, Series, Statistician, Statistics, Totals,
+    drifting, late, models,
 };
 use crate::error::{Error, Result};
 use crate::report::record::{self, Event};
@@ -50,6 +51,9 @@ struct Again<'a> {
     totals: Totals,
     observer: Observer,
     statistician: Statistician,
+    late: LateObserver,
+    /// Recorded, one or none.
+    late_rank: Vec<LateVerdict>,
     statistics: Vec<Statistics>,
     models: Vec<Model>,
     drifts: Vec<String>,
@@ -68,6 +72,8 @@ impl<'a> Again<'a> {
             finished: false,
             totals: Totals::default(),
             statistician: Statistician::default(),
+            late: LateObserver::default(),
+            late_rank: Vec::new(),
             statistics: Vec::new(),
             models: Vec::new(),
             drifts: Vec::new(),
@@ -82,6 +88,7 @@ impl<'a> Again<'a> {
             }
             Event::Row(row) => self.row(row),
             Event::Stats(statistics) => self.statistics.push(statistics.clone()),
+            Event::LateRank(verdict) => self.late_rank.push(*verdict),
             Event::Model(model) => self.models.push(model.clone()),
             Event::Finding { kind, text, .. } if kind == "drift" => self.drifts.push(text.clone()),
             Event::Finish { exit_code, outcome } => self.finish(*exit_code, outcome),
@@ -103,6 +110,12 @@ impl<'a> Again<'a> {
         let Row { requested_bytes, dtype, redop, root, cycle, .. } = recorded;
         let name = format!("row {requested_bytes} {dtype} {redop} {root}, cycle {cycle}");
         self.account.compare(name, &without_samples(recorded), &without_samples(&row));
+        let skip = self.preamble.config.skip as usize;
+        for cell in &row.cells {
+            if let Some(told) = &cell.arrivals {
+                self.late.push(late(&cell.ranks, told.clock_error_us, skip));
+            }
+        }
         self.totals.push(&row);
         self.observer.push(&row);
         self.statistician.push(&row);
@@ -112,6 +125,8 @@ impl<'a> Again<'a> {
         self.finished = true;
         let all = self.statistician.statistics();
         self.account.compare("statistics".to_owned(), &self.statistics, &all);
+        let late_rank: Vec<_> = self.late.verdict().into_iter().collect();
+        self.account.compare("late rank".to_owned(), &self.late_rank, &late_rank);
         self.account.compare("models".to_owned(), &self.models, &models(&all));
         let drifts = drifting(&all).iter().map(|drift| drift_words(&all[drift.case])).collect();
         self.account.compare("drifts".to_owned(), &self.drifts, &drifts);

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::aggregate::{Cell, Check, How, Mode, RankSample, Row, Wrong, cell, split_cell};
+use crate::aggregate::{
+    Cell, Check, ClockError, How, Mode, RankSample, Row, Wrong, arrivals, cell, split_cell,
+};
 use crate::cli::env::Environment;
 use crate::cli::{Cli, Parsed};
 use crate::collective::{ALL, Collective, traffic};
@@ -102,7 +104,12 @@ impl<'a> Source<'a> {
         Cell {
             coverage: recorded.coverage,
             algorithm: recorded.algorithm.clone(),
+            predicted_us: recorded.predicted_us,
+            unpredicted: recorded.unpredicted.clone(),
             stop: recorded.stop.and_then(|stop| self.stop(recorded, stop.reason)),
+            arrivals: recorded.arrivals.as_ref().and_then(|told| {
+                arrivals(&recorded.ranks, ClockError::of(told), how.skip, config.aggregated)
+            }),
             ..made
         }
     }

@@ -15,6 +15,7 @@ pub mod backend;
 pub mod session;
 
 pub mod aggregate;
+pub mod judge;
 pub mod measure;
 pub mod report;
 pub mod run;

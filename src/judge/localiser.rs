@@ -1,0 +1,399 @@
+//! The machine: which tests, in which order, until a name or the end of what can be asked.
+//!
+//! Halves by the bits of a rank's place narrow a slow or late rank down; rounds of disjoint pairs among the suspects
+//! (or all) tell its kind; what nobody explains is looked for in all pairs. Every name is confirmed twice before it
+//! counts. Whoever was named is left out, and the search starts again.
+
+use std::collections::VecDeque;
+
+use super::compare::{self, Comparison, interval};
+use super::polish::Cell;
+use super::rounds::{against, sample, splits, tournament};
+use super::suspects::{Limits, MOST, MOST_LINKS, Suspects, candidates, suspects};
+use super::verdict::{Blame, Finding, Verdict};
+use super::{Places, Shape, Size, Test};
+
+/// Up to so many ranks, all pairs are fewer tests than a search.
+const FEW: usize = 8;
+/// Repeats of all pairs among few ranks, and of a split; the shortest counts, since interference only adds time.
+const REPEATS: usize = 5;
+const SPLIT_REPEATS: usize = 3;
+/// Rounds of a few suspects against others, and of all ranks.
+const NARROW_ROUNDS: usize = 4;
+const BROAD_ROUNDS: usize = 6;
+/// The most suspects who meet each other as well.
+const CROWD: usize = 16;
+/// What a confirmation's interval must exceed: logarithms of ratios, at large and small sizes.
+const CONFIRMED: f64 = 0.049;
+const CONFIRMED_LATE: f64 = 0.223;
+
+/// What the tests in the queue are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Halves of all ranks.
+    Split,
+    /// Pairs of the suspects.
+    Narrow,
+    /// A few pairs of everyone.
+    Broad,
+    /// All pairs.
+    Full,
+    /// The candidates alone.
+    Alone,
+    /// The candidates in rings.
+    Ring,
+    /// Nothing more is asked.
+    Done,
+}
+
+/// A candidate on trial.
+#[derive(Clone, Debug)]
+struct Trial {
+    blame: Blame,
+    /// Pairs of times with and without it, alone.
+    alone: Vec<(f64, f64)>,
+}
+
+/// Asks by [`Localiser::ask`], hears by [`Localiser::tell`], and has a [`Localiser::verdict`] when it asks no more.
+#[derive(Clone, Debug)]
+pub struct Localiser {
+    places: Places,
+    limits: Limits,
+    /// Ranks that are not named.
+    left: Vec<u32>,
+    stage: Stage,
+    queue: VecDeque<Test>,
+    heard: Vec<(Test, Vec<f64>)>,
+    asked: usize,
+    /// The stage that the trials came from.
+    from: Stage,
+    trials: Vec<Trial>,
+    findings: Vec<Finding>,
+    doubts: Vec<String>,
+}
+
+/// The most tests that are asked among `ranks` ranks: linear, because a slow link can only be seen by its own pair,
+/// and n / 2 pairs fit into a test; a rank alone is found after O(log n).
+pub fn bound(ranks: u32) -> usize {
+    let (n, bits) = (ranks as usize, (u32::BITS - ranks.saturating_sub(1).leading_zeros()) as usize);
+    let passes = MOST + 1;
+    let trials = 4 * compare::REPEATS * (MOST + MOST_LINKS);
+    let pass = 2 * SPLIT_REPEATS * (bits + 1) + 3 * (NARROW_ROUNDS + CROWD + BROAD_ROUNDS) + 2 * trials;
+    if n <= FEW { passes * (3 * REPEATS * n + trials) } else { passes * pass + 2 * n + trials }
+}
+
+impl Localiser {
+    /// For ranks at `places`.
+    pub fn new(places: Places, limits: Limits) -> Self {
+        let left = (0..places.ranks()).collect();
+        let mut new = Self {
+            places,
+            limits,
+            left,
+            stage: Stage::Done,
+            queue: VecDeque::new(),
+            heard: Vec::new(),
+            asked: 0,
+            from: Stage::Done,
+            trials: Vec::new(),
+            findings: Vec::new(),
+            doubts: Vec::new(),
+        };
+        new.search();
+        new
+    }
+
+    /// The test to run next; `None` when there is a verdict.
+    pub fn ask(&mut self) -> Option<Test> {
+        while self.queue.is_empty() && self.stage != Stage::Done {
+            self.conclude();
+        }
+        self.queue.pop_front().inspect(|_| self.asked += 1)
+    }
+
+    /// The times of `test`, one for each of its groups, in µs per operation.
+    pub fn tell(&mut self, test: Test, times_us: Vec<f64>) {
+        self.heard.push((test, times_us));
+    }
+
+    /// Ends the search, for example because time is up.
+    pub fn stop(&mut self, reason: &str) {
+        if self.stage != Stage::Done {
+            self.doubts.push(reason.to_owned());
+            self.enter(Stage::Done, Vec::new());
+        }
+    }
+
+    /// Tests asked so far.
+    pub fn asked(&self) -> usize {
+        self.asked
+    }
+
+    /// What it came to; before the end, what there is so far.
+    pub fn verdict(&self) -> Verdict {
+        if !self.findings.is_empty() {
+            let mut findings = self.findings.clone();
+            findings.sort_by(|a, b| a.blame.cmp(&b.blame));
+            return Verdict::Named { findings };
+        }
+        match self.doubts.as_slice() {
+            [] => Verdict::Even,
+            reasons => Verdict::NotLocalised { reasons: reasons.to_vec() },
+        }
+    }
+
+    fn enter(&mut self, stage: Stage, tests: Vec<Test>) {
+        self.stage = stage;
+        self.queue = tests.into();
+        self.heard.clear();
+    }
+
+    /// Starts a search among the ranks that are left.
+    fn search(&mut self) {
+        match self.left.len() {
+            0 | 1 => self.enter(Stage::Done, Vec::new()),
+            ..=FEW => self.all_pairs(),
+            _ => {
+                let halves: Vec<_> = splits(&self.left).into_iter().map(Vec::from).collect();
+                let ring = |size| {
+                    halves.iter().map(move |halves| Test { shape: Shape::Ring, size, groups: halves.clone() })
+                };
+                let tests = (0..SPLIT_REPEATS).flat_map(|_| ring(Size::Small).chain(ring(Size::Large)));
+                self.enter(Stage::Split, tests.collect());
+            }
+        }
+    }
+
+    fn all_pairs(&mut self) {
+        let rounds = tournament(&self.left);
+        let few = self.left.len() <= FEW;
+        let repeats = if few { REPEATS } else { 1 };
+        let tests = (0..repeats).flat_map(|_| rounds.iter().flat_map(|round| pairs(round, few)));
+        self.enter(Stage::Full, tests.collect());
+    }
+
+    fn conclude(&mut self) {
+        match self.stage {
+            Stage::Split => self.narrow(),
+            Stage::Narrow | Stage::Broad | Stage::Full => self.accuse(),
+            Stage::Alone => self.heard_alone(),
+            Stage::Ring => self.heard_rings(),
+            Stage::Done => {}
+        }
+    }
+
+    /// From the splits to pairs of those who were in the slower half whenever one was slower.
+    fn narrow(&mut self) {
+        let mut suspected = self.left.clone();
+        let splits = self.heard.len() / SPLIT_REPEATS;
+        for split in 0..splits {
+            let (test, _) = &self.heard[split];
+            let limit = if test.size == Size::Small { self.limits.late } else { self.limits.slow };
+            let best = |half: usize| {
+                let repeats = (0..SPLIT_REPEATS).filter_map(|at| self.heard[split + at * splits].1.get(half));
+                repeats.copied().fold(f64::INFINITY, f64::min)
+            };
+            let ratio = (best(1) / best(0)).ln();
+            if ratio.abs() > limit {
+                let slower = &test.groups[usize::from(ratio > 0.0)];
+                suspected.retain(|rank| slower.contains(rank));
+            }
+        }
+        if suspected.is_empty() || suspected.len() * 2 > self.left.len() {
+            return self.broaden();
+        }
+        let others: Vec<u32> = self.left.iter().copied().filter(|rank| !suspected.contains(rank)).collect();
+        let mut rounds = against(&suspected, &others, NARROW_ROUNDS);
+        if suspected.len() <= CROWD {
+            rounds.extend(tournament(&suspected));
+        }
+        self.enter(Stage::Narrow, rounds.iter().flat_map(|round| pairs(round, true)).collect());
+    }
+
+    fn broaden(&mut self) {
+        let rounds = sample(&self.left, BROAD_ROUNDS);
+        self.enter(Stage::Broad, rounds.iter().flat_map(|round| pairs(round, true)).collect());
+    }
+
+    /// The next stage when nothing was found in `stage`.
+    fn go_on(&mut self, stage: Stage) {
+        match stage {
+            Stage::Narrow => self.broaden(),
+            Stage::Broad => self.all_pairs(),
+            _ => self.enter(Stage::Done, Vec::new()),
+        }
+    }
+
+    /// From times of pairs to candidates on trial.
+    fn accuse(&mut self) {
+        let look = |size, least| suspects(&self.places, &self.cells(size), least);
+        let (small, large) = (look(Size::Small, self.limits.late), look(Size::Large, self.limits.slow));
+        let stage = self.stage;
+        match self.unknown(&small, &large) {
+            Ok(names) if names.is_empty() => self.go_on(stage),
+            Ok(names) => {
+                self.from = stage;
+                self.trials = names.into_iter().map(|blame| Trial { blame, alone: Vec::new() }).collect();
+                self.put_on_trial();
+            }
+            Err(doubt) => {
+                self.doubts.push(doubt);
+                self.go_on(stage);
+            }
+        }
+    }
+
+    /// The candidates that are not known yet.
+    fn unknown(&self, small: &Suspects, large: &Suspects) -> Result<Vec<Blame>, String> {
+        let mut names = candidates(&self.places, &self.left, small, large)?;
+        names.retain(|blame| self.findings.iter().all(|finding| finding.blame != *blame));
+        Ok(names)
+    }
+
+    /// The shortest time of each directed pair that was measured, as logarithms.
+    fn cells(&self, size: Size) -> Vec<Cell> {
+        let mut cells = Vec::new();
+        for (test, times_us) in self.heard.iter().filter(|(test, _)| test.size == size) {
+            for (group, time_us) in test.groups.iter().zip(times_us) {
+                let [from, to] = group[..] else { continue };
+                let y = time_us.max(1e-3).ln();
+                cells.push(Cell { from, to, y });
+                if test.shape == Shape::Ring {
+                    cells.push(Cell { from: to, to: from, y });
+                }
+            }
+        }
+        if self.left.len() <= FEW {
+            cells.sort_by(|a, b| (a.from, a.to).cmp(&(b.from, b.to)).then(a.y.total_cmp(&b.y)));
+            cells.dedup_by_key(|cell| (cell.from, cell.to));
+        }
+        cells
+    }
+
+    /// Those whom nobody accuses.
+    fn good(&self) -> Vec<u32> {
+        let accused: Vec<u32> = self.trials.iter().flat_map(|trial| trial.blame.ranks()).collect();
+        self.left.iter().copied().filter(|rank| !accused.contains(rank)).collect()
+    }
+
+    fn put_on_trial(&mut self) {
+        let good = self.good();
+        let compare = |trial: &Trial| compare::alone(&self.places, &trial.blame, &good, 0);
+        let (trials, comparisons) = self.possible(compare);
+        (self.trials, self.stage) = (trials, Stage::Alone);
+        self.enter(Stage::Alone, comparisons.iter().flat_map(Comparison::tests).collect());
+    }
+
+    /// The trials that can be held, with their comparisons.
+    fn possible(&self, compare: impl Fn(&Trial) -> Option<Comparison>) -> (Vec<Trial>, Vec<Comparison>) {
+        self.trials.iter().filter_map(|trial| Some((trial.clone(), compare(trial)?))).unzip()
+    }
+
+    /// The pairs of times that were heard, by trial.
+    fn pairs_heard(&self) -> Vec<Vec<(f64, f64)>> {
+        // What counts of a test is its slowest group.
+        let longest = |(_, times_us): &(Test, Vec<f64>)| times_us.iter().copied().fold(0.0, f64::max);
+        let times: Vec<f64> = self.heard.iter().map(longest).collect();
+        times.chunks_exact(2 * compare::REPEATS).map(Comparison::pairs).collect()
+    }
+
+    /// Who is slow alone too goes on to a ring.
+    fn heard_alone(&mut self) {
+        let heard = self.pairs_heard();
+        let (mut kept, mut dropped) = (Vec::new(), Vec::new());
+        for (mut trial, pairs) in std::mem::take(&mut self.trials).into_iter().zip(heard) {
+            trial.alone = pairs;
+            if confirmed(&trial.blame, &trial.alone) { kept.push(trial) } else { dropped.push(trial.blame) }
+        }
+        // A single look at many links has its share of chance; a rank was seen several times.
+        let seen = dropped.iter().filter(|blame| !matches!(blame, Blame::SlowLink { .. }));
+        self.doubts.extend(seen.map(|blame| {
+            format!(
+                "{} {:?}: seen together with others, not alone (a shared path?)",
+                blame.kind(),
+                blame.ranks()
+            )
+        }));
+        if kept.len() > MOST {
+            self.doubts.push(format!("more than {MOST} links are slow, without a pattern that is known"));
+            return self.go_on(self.from);
+        }
+        if kept.is_empty() {
+            return self.go_on(self.from);
+        }
+        self.trials = kept;
+        let good = self.good();
+        // Where too few are left for a ring, other partners make the second confirmation.
+        let compare = |trial: &Trial| {
+            let ring = compare::in_a_ring(&self.places, &trial.blame, &good);
+            ring.or_else(|| compare::alone(&self.places, &trial.blame, &good, 1))
+        };
+        let (trials, comparisons) = self.possible(compare);
+        self.trials = trials;
+        self.enter(Stage::Ring, comparisons.iter().flat_map(Comparison::tests).collect());
+    }
+
+    /// Who slows a ring down too is named.
+    fn heard_rings(&mut self) {
+        let heard = self.pairs_heard();
+        let mut gone = Vec::new();
+        let known = self.findings.len();
+        for (trial, pairs) in std::mem::take(&mut self.trials).into_iter().zip(heard) {
+            if !confirmed(&trial.blame, &pairs) {
+                let text =
+                    format!("{} {:?}: slow alone, not in a ring", trial.blame.kind(), trial.blame.ranks());
+                self.doubts.push(text);
+                continue;
+            }
+            if !matches!(trial.blame, Blame::SlowLink { .. }) {
+                gone.extend(trial.blame.ranks());
+            }
+            self.findings.extend(finding(trial));
+        }
+        self.left.retain(|rank| !gone.contains(rank));
+        let enough = self.findings.len() >= MOST || self.findings.len() == known;
+        match self.from {
+            Stage::Full if self.places.ranks() as usize > FEW => self.enter(Stage::Done, Vec::new()),
+            stage if enough || gone.is_empty() => self.go_on(stage),
+            _ => self.search(),
+        }
+    }
+}
+
+/// A round of pairs as tests: each way in turn at the large size, and with `small` both ways at the small one.
+fn pairs(round: &[(u32, u32)], small: bool) -> Vec<Test> {
+    let groups =
+        |back: bool| round.iter().map(|(a, b)| if back { vec![*b, *a] } else { vec![*a, *b] }).collect();
+    let test = |shape, size, back| Test { shape, size, groups: groups(back) };
+    let large = [false, true].map(|back| test(Shape::OneWay, Size::Large, back));
+    let small = small.then(|| test(Shape::Ring, Size::Small, false));
+    small.into_iter().chain(large).collect()
+}
+
+/// Logarithms of paired ratios.
+fn ratios(pairs: &[(f64, f64)]) -> Vec<f64> {
+    pairs.iter().map(|(with, without)| (with.max(1e-3) / without.max(1e-3)).ln()).collect()
+}
+
+fn confirmed(blame: &Blame, pairs: &[(f64, f64)]) -> bool {
+    let least = if matches!(blame, Blame::LateRank { .. }) { CONFIRMED_LATE } else { CONFIRMED };
+    interval(&ratios(pairs)).is_some_and(|(low, _, _)| low > least)
+}
+
+fn finding(trial: Trial) -> Option<Finding> {
+    let (low, median, high) = interval(&ratios(&trial.alone))?;
+    let excess: Vec<f64> = trial.alone.iter().map(|(with, without)| with - without).collect();
+    Some(Finding {
+        blame: trial.blame,
+        ratio: median.exp(),
+        ratio_low: low.exp(),
+        ratio_high: high.exp(),
+        excess_us: interval(&excess)?.1,
+        repeats: excess.len(),
+        confirmations: 2,
+    })
+}
+
+#[cfg(test)]
+#[path = "localiser_tests.rs"]
+mod tests;

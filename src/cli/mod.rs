@@ -18,6 +18,7 @@ use flags::{expand_prefix, factor, hex_or_decimal, signed, size};
 
 /// Everything that can be asked of a `*_perf` binary.
 #[derive(Clone, Debug, Parser)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 #[command(
     version,
     about = "Measures one collective over all ranks; nccl-tests' flags, table and JSON.",
@@ -155,6 +156,13 @@ pub struct Cli {
     /// Show what each step from process start to the tenth call costs, before the sweep
     #[arg(long = "cold-start", help_heading = "Of our own")]
     pub cold_start: bool,
+    /// After the sweep, look for the rank, link or node that is slow or late: tests of groups and pairs, a minute at
+    /// most
+    #[arg(long, help_heading = "Of our own")]
+    pub localize: bool,
+    /// Do --localize only where the highest busbw of the sweep is below GBPS
+    #[arg(long = "expect", value_name = "GBPS", requires = "localize", help_heading = "Of our own")]
+    pub expect_gbps: Option<f64>,
     /// Ranks of --backend sim
     #[arg(long = "sim-ranks", value_name = "N", default_value = "4", value_parser = hex_or_decimal, help_heading = "Of our own")]
     pub sim_ranks: u64,

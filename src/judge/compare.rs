@@ -1,12 +1,16 @@
 //! Confirmation: two tests that differ in the accused alone, in turn, paired.
 
-use super::verdict::Blame;
+use super::verdict::{Blame, Finding};
 use super::{Places, Shape, Size, Test};
 
 /// Pairs of repeats.
 pub(super) const REPEATS: usize = 9;
 /// Ranks of a ring at most: more would only add noise.
 const RING: usize = 64;
+
+/// What a confirmation's interval must exceed: logarithms of ratios, at large and small sizes.
+const CONFIRMED: f64 = 0.049;
+const CONFIRMED_LATE: f64 = 0.223;
 
 /// A test with the accused, and one without that should take as long.
 #[derive(Clone, Debug, PartialEq)]
@@ -117,8 +121,10 @@ fn partner_and_stand_in(places: &Places, rank: u32, free: &[u32]) -> Option<(u32
 /// against the way back.
 fn link(places: &Places, from: u32, to: u32, good: &[u32]) -> Comparison {
     let near = places.together(from, to);
-    let target = good.iter().find(|other| places.together(from, **other) == near);
-    let source = good.iter().find(|other| Some(*other) != target && places.together(to, **other) == near);
+    // In a third host, where the link is between two: these may have more than one bad link.
+    let apart = |other: u32| places.together(from, other) == near && places.together(to, other) == near;
+    let mut apart = good.iter().filter(|other| apart(**other));
+    let (target, source) = (apart.next(), apart.next());
     let mut fair: Vec<Vec<u32>> = target.map(|target| vec![from, *target]).into_iter().collect();
     fair.extend(source.map(|source| vec![*source, to]));
     if fair.is_empty() {
@@ -151,6 +157,32 @@ pub(super) fn in_a_ring(places: &Places, blame: &Blame, good: &[u32]) -> Option<
     with.extend(accused);
     with.sort_unstable();
     Some(Comparison { accused: ring(with), fair: ring(fair) })
+}
+
+/// Logarithms of paired ratios.
+fn ratios(pairs: &[(f64, f64)]) -> Vec<f64> {
+    pairs.iter().map(|(with, without)| (with.max(1e-3) / without.max(1e-3)).ln()).collect()
+}
+
+/// Whether the interval of the ratio lies above what counts.
+pub(super) fn confirmed(blame: &Blame, pairs: &[(f64, f64)]) -> bool {
+    let least = if matches!(blame, Blame::LateRank { .. }) { CONFIRMED_LATE } else { CONFIRMED };
+    interval(&ratios(pairs)).is_some_and(|(low, _, _)| low > least)
+}
+
+/// A name with the evidence of its first confirmation, after the second.
+pub(super) fn finding(blame: Blame, alone: &[(f64, f64)]) -> Option<Finding> {
+    let (low, median, high) = interval(&ratios(alone))?;
+    let excess: Vec<f64> = alone.iter().map(|(with, without)| with - without).collect();
+    Some(Finding {
+        blame,
+        ratio: median.exp(),
+        ratio_low: low.exp(),
+        ratio_high: high.exp(),
+        excess_us: interval(&excess)?.1,
+        repeats: excess.len(),
+        confirmations: 2,
+    })
 }
 
 #[cfg(test)]

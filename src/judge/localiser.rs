@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use super::compare::{self, Comparison, interval};
+use super::compare::{self, Comparison};
 use super::polish::Cell;
 use super::rounds::{against, sample, splits, tournament};
 use super::suspects::{Limits, MOST, MOST_LINKS, Suspects, candidates, suspects};
@@ -23,10 +23,6 @@ const NARROW_ROUNDS: usize = 4;
 const BROAD_ROUNDS: usize = 6;
 /// The most suspects who meet each other as well.
 const CROWD: usize = 16;
-/// What a confirmation's interval must exceed: logarithms of ratios, at large and small sizes.
-const CONFIRMED: f64 = 0.049;
-const CONFIRMED_LATE: f64 = 0.223;
-
 /// What the tests in the queue are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
@@ -226,10 +222,13 @@ impl Localiser {
 
     /// From times of pairs to candidates on trial.
     fn accuse(&mut self) {
-        let look = |size, least| suspects(&self.places, &self.cells(size), least);
+        let look = |size, least| {
+            let (cells, noise) = self.cells(size);
+            suspects(&self.places, &cells, noise, least)
+        };
         let (small, large) = (look(Size::Small, self.limits.late), look(Size::Large, self.limits.slow));
         let stage = self.stage;
-        match self.unknown(&small, &large) {
+        match self.names(&small, &large) {
             Ok(names) if names.is_empty() => self.go_on(stage),
             Ok(names) => {
                 self.from = stage;
@@ -243,15 +242,20 @@ impl Localiser {
         }
     }
 
-    /// The candidates that are not known yet.
-    fn unknown(&self, small: &Suspects, large: &Suspects) -> Result<Vec<Blame>, String> {
+    /// The candidates that this stage can tell.
+    fn names(&self, small: &Suspects, large: &Suspects) -> Result<Vec<Blame>, String> {
         let mut names = candidates(&self.places, &self.left, small, large)?;
-        names.retain(|blame| self.findings.iter().all(|finding| finding.blame != *blame));
+        let ranks = names.iter().any(|blame| !is_link(blame));
+        // Until all pairs have been seen, one bad link may be one of many; and where few ranks are left, a bad rank
+        // hides them: they have their turn when it is gone.
+        let early = self.stage != Stage::Full || (self.left.len() <= FEW && ranks);
+        names.retain(|blame| !(early && is_link(blame)));
         Ok(names)
     }
 
-    /// The shortest time of each directed pair that was measured, as logarithms.
-    fn cells(&self, size: Size) -> Vec<Cell> {
+    /// The shortest time of each directed pair that was measured, as logarithms, and the noise of these as far as
+    /// repeats tell: how far apart the two shortest are in the mean.
+    fn cells(&self, size: Size) -> (Vec<Cell>, f64) {
         let mut cells = Vec::new();
         for (test, times_us) in self.heard.iter().filter(|(test, _)| test.size == size) {
             for (group, time_us) in test.groups.iter().zip(times_us) {
@@ -265,28 +269,44 @@ impl Localiser {
         }
         if self.left.len() <= FEW {
             cells.sort_by(|a, b| (a.from, a.to).cmp(&(b.from, b.to)).then(a.y.total_cmp(&b.y)));
-            cells.dedup_by_key(|cell| (cell.from, cell.to));
+            let repeats: Vec<&[Cell]> = cells.chunk_by(|a, b| (a.from, a.to) == (b.from, b.to)).collect();
+            let gaps = repeats.iter().filter_map(|repeats| Some(repeats.get(1)?.y - repeats.first()?.y));
+            let noise = gaps.sum::<f64>() / repeats.len().max(1) as f64;
+            let shortest = repeats.iter().filter_map(|repeats| repeats.first().copied()).collect();
+            return (shortest, noise);
         }
-        cells
+        (cells, 0.0)
     }
 
-    /// Those whom nobody accuses.
-    fn good(&self) -> Vec<u32> {
-        let accused: Vec<u32> = self.trials.iter().flat_map(|trial| trial.blame.ranks()).collect();
+    /// Those whom nobody accuses, to compare `blame` with: the ends of links are fair company for a rank.
+    fn good(&self, blame: &Blame) -> Vec<u32> {
+        let counted = |trial: &&Trial| is_link(blame) || !is_link(&trial.blame);
+        let accused: Vec<u32> =
+            self.trials.iter().filter(counted).flat_map(|trial| trial.blame.ranks()).collect();
         self.left.iter().copied().filter(|rank| !accused.contains(rank)).collect()
     }
 
     fn put_on_trial(&mut self) {
-        let good = self.good();
-        let compare = |trial: &Trial| compare::alone(&self.places, &trial.blame, &good, 0);
-        let (trials, comparisons) = self.possible(compare);
-        (self.trials, self.stage) = (trials, Stage::Alone);
+        let comparisons =
+            self.possible(|this, blame| compare::alone(&this.places, blame, &this.good(blame), 0));
         self.enter(Stage::Alone, comparisons.iter().flat_map(Comparison::tests).collect());
     }
 
-    /// The trials that can be held, with their comparisons.
-    fn possible(&self, compare: impl Fn(&Trial) -> Option<Comparison>) -> (Vec<Trial>, Vec<Comparison>) {
-        self.trials.iter().filter_map(|trial| Some((trial.clone(), compare(trial)?))).unzip()
+    /// The comparisons of the trials; a trial that has none is dropped with a doubt.
+    fn possible(&mut self, compare: impl Fn(&Self, &Blame) -> Option<Comparison>) -> Vec<Comparison> {
+        let made: Vec<_> = self.trials.iter().map(|trial| compare(self, &trial.blame)).collect();
+        let (mut trials, mut comparisons) = (Vec::new(), Vec::new());
+        for (trial, comparison) in std::mem::take(&mut self.trials).into_iter().zip(made) {
+            if let Some(comparison) = comparison {
+                comparisons.push(comparison);
+                trials.push(trial);
+            } else {
+                let (kind, ranks) = (trial.blame.kind(), trial.blame.ranks());
+                self.doubts.push(format!("{kind} {ranks:?}: too few others to compare with"));
+            }
+        }
+        self.trials = trials;
+        comparisons
     }
 
     /// The pairs of times that were heard, by trial.
@@ -303,10 +323,14 @@ impl Localiser {
         let (mut kept, mut dropped) = (Vec::new(), Vec::new());
         for (mut trial, pairs) in std::mem::take(&mut self.trials).into_iter().zip(heard) {
             trial.alone = pairs;
-            if confirmed(&trial.blame, &trial.alone) { kept.push(trial) } else { dropped.push(trial.blame) }
+            if compare::confirmed(&trial.blame, &trial.alone) {
+                kept.push(trial);
+            } else {
+                dropped.push(trial.blame);
+            }
         }
         // A single look at many links has its share of chance; a rank was seen several times.
-        let seen = dropped.iter().filter(|blame| !matches!(blame, Blame::SlowLink { .. }));
+        let seen = dropped.iter().filter(|blame| !is_link(blame));
         self.doubts.extend(seen.map(|blame| {
             format!(
                 "{} {:?}: seen together with others, not alone (a shared path?)",
@@ -322,14 +346,12 @@ impl Localiser {
             return self.go_on(self.from);
         }
         self.trials = kept;
-        let good = self.good();
         // Where too few are left for a ring, other partners make the second confirmation.
-        let compare = |trial: &Trial| {
-            let ring = compare::in_a_ring(&self.places, &trial.blame, &good);
-            ring.or_else(|| compare::alone(&self.places, &trial.blame, &good, 1))
-        };
-        let (trials, comparisons) = self.possible(compare);
-        self.trials = trials;
+        let comparisons = self.possible(|this, blame| {
+            let good = this.good(blame);
+            let ring = compare::in_a_ring(&this.places, blame, &good);
+            ring.or_else(|| compare::alone(&this.places, blame, &good, 1))
+        });
         self.enter(Stage::Ring, comparisons.iter().flat_map(Comparison::tests).collect());
     }
 
@@ -339,16 +361,16 @@ impl Localiser {
         let mut gone = Vec::new();
         let known = self.findings.len();
         for (trial, pairs) in std::mem::take(&mut self.trials).into_iter().zip(heard) {
-            if !confirmed(&trial.blame, &pairs) {
+            if !compare::confirmed(&trial.blame, &pairs) {
                 let text =
                     format!("{} {:?}: slow alone, not in a ring", trial.blame.kind(), trial.blame.ranks());
                 self.doubts.push(text);
                 continue;
             }
-            if !matches!(trial.blame, Blame::SlowLink { .. }) {
+            if !is_link(&trial.blame) {
                 gone.extend(trial.blame.ranks());
             }
-            self.findings.extend(finding(trial));
+            self.findings.extend(compare::finding(trial.blame, &trial.alone));
         }
         self.left.retain(|rank| !gone.contains(rank));
         let enough = self.findings.len() >= MOST || self.findings.len() == known;
@@ -360,6 +382,10 @@ impl Localiser {
     }
 }
 
+fn is_link(blame: &Blame) -> bool {
+    matches!(blame, Blame::SlowLink { .. })
+}
+
 /// A round of pairs as tests: each way in turn at the large size, and with `small` both ways at the small one.
 fn pairs(round: &[(u32, u32)], small: bool) -> Vec<Test> {
     let groups =
@@ -368,30 +394,6 @@ fn pairs(round: &[(u32, u32)], small: bool) -> Vec<Test> {
     let large = [false, true].map(|back| test(Shape::OneWay, Size::Large, back));
     let small = small.then(|| test(Shape::Ring, Size::Small, false));
     small.into_iter().chain(large).collect()
-}
-
-/// Logarithms of paired ratios.
-fn ratios(pairs: &[(f64, f64)]) -> Vec<f64> {
-    pairs.iter().map(|(with, without)| (with.max(1e-3) / without.max(1e-3)).ln()).collect()
-}
-
-fn confirmed(blame: &Blame, pairs: &[(f64, f64)]) -> bool {
-    let least = if matches!(blame, Blame::LateRank { .. }) { CONFIRMED_LATE } else { CONFIRMED };
-    interval(&ratios(pairs)).is_some_and(|(low, _, _)| low > least)
-}
-
-fn finding(trial: Trial) -> Option<Finding> {
-    let (low, median, high) = interval(&ratios(&trial.alone))?;
-    let excess: Vec<f64> = trial.alone.iter().map(|(with, without)| with - without).collect();
-    Some(Finding {
-        blame: trial.blame,
-        ratio: median.exp(),
-        ratio_low: low.exp(),
-        ratio_high: high.exp(),
-        excess_us: interval(&excess)?.1,
-        repeats: excess.len(),
-        confirmations: 2,
-    })
 }
 
 #[cfg(test)]

@@ -51,6 +51,16 @@ fn a_sender_is_named_among_any_number_of_ranks() {
 }
 
 #[test]
+fn links_that_noise_accuses_do_not_hide_a_slow_rank() {
+    let localiser = run(4, |test, group| {
+        let noisy =
+            if [(3, 1), (1, 0)].contains(&(group[0], group[1])) && test.groups.len() > 1 { 1.5 } else { 1.0 };
+        fabric(test, group, |from, _| if from == 2 { 10.0 } else { noisy })
+    });
+    assert_eq!(blamed(&localiser), [Blame::SlowSender { rank: 2 }], "{localiser:?}");
+}
+
+#[test]
 fn a_link_whose_ends_no_split_parts_is_named() {
     for (ranks, from, to) in [(2, 1, 0), (3, 0, 2), (4, 3, 1), (16, 5, 10), (40, 0, 39)] {
         let slow = |a: u32, b: u32| if (a, b) == (from, to) { 1.25 } else { 1.0 };

@@ -42,11 +42,12 @@ const OF_NOISE: f64 = 5.0;
 const OF_RANKS: f64 = 3.5;
 const OF_CELLS: f64 = 6.0;
 
-/// Who stands out by more than `least` and the noise. Pairs within a host are compared with such pairs only.
-pub fn suspects(places: &Places, cells: &[Cell], least: f64) -> Suspects {
+/// Who stands out by more than `least` and the noise, which is `noise` or what the polish leaves, if that is more.
+/// Pairs within a host are compared with such pairs only.
+pub fn suspects(places: &Places, cells: &[Cell], noise: f64, least: f64) -> Suspects {
     let cells = leveled(places, cells);
     let polished = polish(places.ranks(), &cells);
-    let noise = spread(polished.link.iter().copied(), 0.0, LEAST_NOISE);
+    let noise = spread(polished.link.iter().copied(), 0.0, noise.max(LEAST_NOISE));
     let mut found = Suspects { noise, ..Suspects::default() };
     let lines = cells.iter().map(|cell| cell.from).collect::<std::collections::HashSet<_>>().len().max(1);
     let own = OF_NOISE * noise / (cells.len() as f64 / lines as f64).max(1.0).sqrt();
@@ -107,13 +108,7 @@ pub(super) fn candidates(
         slow.retain(|rank| !ranks.contains(rank));
         names.push(name);
     }
-    names.extend(slow.into_iter().map(|rank| {
-        match (large.send.contains_key(&rank), large.recv.contains_key(&rank)) {
-            (true, true) => Blame::SlowGpu { rank },
-            (true, false) => Blame::SlowSender { rank },
-            (false, _) => Blame::SlowReceiver { rank },
-        }
-    }));
+    names.extend(slow.into_iter().map(|rank| one_rank(rank, large)));
     if names.len() > MOST {
         return Err(format!("{} ranks stand out, without a pattern that is known", names.len()));
     }
@@ -121,6 +116,17 @@ pub(super) fn candidates(
     let links = large.links.iter().filter(touched).take(MOST_LINKS);
     names.extend(links.map(|(from, to, _)| Blame::SlowLink { from: *from, to: *to }));
     Ok(names)
+}
+
+/// Both ways only where neither way is much worse: what one way does to the other (acknowledgements, a shared core) is
+/// not a second fault.
+fn one_rank(rank: u32, large: &Suspects) -> Blame {
+    let part = |parts: &BTreeMap<u32, f64>| parts.get(&rank).copied().unwrap_or(0.0);
+    match (part(&large.send), part(&large.recv)) {
+        (send, recv) if send > 2.0 * recv => Blame::SlowSender { rank },
+        (send, recv) if recv > 2.0 * send => Blame::SlowReceiver { rank },
+        _ => Blame::SlowGpu { rank },
+    }
 }
 
 /// Hosts, runs of hosts and rails whose ranks are all among the `slow`: of at least three that there are, since of
@@ -179,7 +185,7 @@ mod tests {
     }
 
     fn names(places: &Places, slow: impl Fn(u32, u32) -> f64) -> Result<Vec<Blame>, String> {
-        let found = suspects(places, &table(places, slow), Limits::default().slow);
+        let found = suspects(places, &table(places, slow), 0.0, Limits::default().slow);
         let left: Vec<u32> = (0..places.ranks()).collect();
         candidates(places, &left, &Suspects::default(), &found)
     }
@@ -199,6 +205,16 @@ mod tests {
             names(&places, |from, to| hit(from == 5 || to == 5)),
             Ok(vec![Blame::SlowGpu { rank: 5 }])
         );
+        let mostly = |from: u32, to: u32| {
+            if from == 5 {
+                4.0
+            } else if to == 5 {
+                1.3
+            } else {
+                1.0
+            }
+        };
+        assert_eq!(names(&places, mostly), Ok(vec![Blame::SlowSender { rank: 5 }]));
         let link = vec![Blame::SlowLink { from: 5, to: 12 }];
         assert_eq!(names(&places, |from, to| hit((from, to) == (5, 12))), Ok(link));
         let node = vec![Blame::SlowNode { ranks: vec![4, 5, 6, 7] }];
@@ -215,6 +231,15 @@ mod tests {
         let places = Places::of(&(0..32).collect::<Vec<u32>>());
         let odd = names(&places, |from, _| if [1, 4, 9, 16, 25].contains(&from) { 1.5 } else { 1.0 });
         assert!(odd.is_err_and(|why| why.contains("5 ranks")));
+    }
+
+    #[test]
+    fn noise_that_repeats_showed_hides_what_is_smaller() {
+        let places = four_hosts();
+        let cells = table(&places, |from, _| if from == 5 { 1.25 } else { 1.0 });
+        let least = Limits::default().slow;
+        assert!(suspects(&places, &cells, 0.05, least).send.contains_key(&5));
+        assert!(suspects(&places, &cells, 0.25, least).send.is_empty());
     }
 
     #[test]

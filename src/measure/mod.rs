@@ -1,12 +1,14 @@
 //! One placement of one row, start to end: prime, warm up, time, check. What is timed stands in docs/METHODOLOGY.md.
 
 mod check;
+mod probe;
 mod settings;
 mod timed;
 
 use std::time::{Duration, Instant};
 
 pub use check::{Checked, Mismatch};
+pub use probe::Load;
 use settings::Rotation;
 pub use settings::{Blocking, Deadlines, Settings};
 

@@ -2,7 +2,7 @@
 
 mod files;
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 pub mod nccl_json;
 mod printf;
 pub mod record;

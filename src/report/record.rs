@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{Outcome, Preamble};
 use crate::aggregate::Row;
 use crate::error::{Error, Result};
+use crate::judge::Verdict;
 use crate::session::watch::Culprit;
 use crate::vocab::Dtype;
 
@@ -80,6 +81,16 @@ pub enum Event {
         ranks: Vec<u32>,
         /// The words.
         text: String,
+    },
+    /// What `--localize` came to; each name is a finding as well.
+    Localised {
+        /// Tests of groups and pairs that were run.
+        tests: u64,
+        /// How long they took, in µs.
+        took_us: f64,
+        /// The names with their evidence, or why there is none.
+        #[serde(flatten)]
+        verdict: Verdict,
     },
     /// The run came to its end.
     Finish {

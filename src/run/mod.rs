@@ -2,6 +2,7 @@
 
 mod agreement;
 mod limits;
+mod localise;
 mod reporter;
 mod seat;
 mod setup;

@@ -132,6 +132,21 @@ impl Reporter {
         })
     }
 
+    /// The outputs.
+    pub(super) fn sink(&self) -> &Sink {
+        &self.sink
+    }
+
+    /// Every rank, in order.
+    pub(super) fn sites(&self) -> &[Site] {
+        &self.preamble.sites
+    }
+
+    /// The highest busbw so far, in 10^9 B/s.
+    pub(super) fn peak_busbw_gbps(&self) -> f64 {
+        self.totals.peak_busbw_gbps()
+    }
+
     /// The plan, the cut of the sizes, the header.
     pub(super) fn begin(&self, series: &[Series], bounds: &Bounds, cli: &Cli) {
         let range = Range { min_bytes: bounds.min_bytes, max_bytes: bounds.max_bytes };

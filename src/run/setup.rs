@@ -44,6 +44,9 @@ pub(super) fn refuse_shape(cli: &Cli, environment: &Environment) -> Result<()> {
         Kind::Mpi | Kind::Sim if environment.split.is_some() => {
             Some("NCCL_TESTS_SPLIT works with --backend nccl")
         }
+        _ if cli.localize && environment.split.is_some() => {
+            Some("--localize needs all ranks in one communicator: leave NCCL_TESTS_SPLIT out")
+        }
         Kind::Nccl | Kind::Mpi | Kind::Sim => None,
     };
     refused.map_or(Ok(()), |text| Err(Error::Unsupported(text.to_owned())))

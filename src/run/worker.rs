@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::limits::{self, Bounds};
+use super::localise;
 use super::reporter::Reporter;
 use super::seat::{Group, Seat};
 use super::sweep::{self, Range};
@@ -58,7 +59,7 @@ impl Job<'_> {
         }
         progress.enter(Phase::Allocate, self.deadlines.init);
         let settings = Settings::new(cli, bounds.max_bytes);
-        let room = bounds.max_bytes + 8 * cli.unalign;
+        let room = (bounds.max_bytes + 8 * cli.unalign).max(localise::room_bytes(cli));
         let allocated = self.timed(seat, "buffers", || backend.allocate(room, settings.marks()));
         together(control, host, allocated)?;
         if let Some(reporter) = &reporter {
@@ -72,6 +73,9 @@ impl Job<'_> {
             self.cold_start(seat, &mut bench, &series, range, reporter.as_ref())?;
         }
         self.timed(seat, AFTER_START[0], || sweep::sweep(&mut bench, cli, &series, range, &mut reporter))?;
+        if cli.localize {
+            localise::localise(&mut bench, cli, reporter.as_ref())?;
+        }
         let spent = bench.spent;
         progress.enter(Phase::Close, self.deadlines.later(Duration::ZERO));
         let usage = if cli.memory == 1 { Some(most(control, backend.usage()?)?) } else { None };

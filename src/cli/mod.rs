@@ -156,6 +156,12 @@ pub struct Cli {
     /// Show what each step from process start to the tenth call costs, before the sweep
     #[arg(long = "cold-start", help_heading = "Of our own")]
     pub cold_start: bool,
+    /// All pairs instead of a sweep: this is `p2p_matrix_perf`
+    #[arg(skip)]
+    pub matrix: bool,
+    /// Write the matrix of all pairs to FILE too, a line for each pair, over a file that is there
+    #[arg(long, value_name = "FILE", help_heading = "Of our own")]
+    pub csv: Option<PathBuf>,
     /// After the sweep, look for the rank, link or node that is slow or late: tests of groups and pairs, a minute at
     /// most
     #[arg(long, help_heading = "Of our own")]

@@ -5,6 +5,7 @@
 
 mod compare;
 mod localiser;
+mod matrix;
 mod polish;
 mod rounds;
 mod suspects;
@@ -12,6 +13,7 @@ mod verdict;
 
 pub use compare::interval;
 pub use localiser::{Localiser, bound};
+pub use matrix::{Link, Matrix};
 pub use polish::{Cell, Polished, polish};
 pub use rounds::tournament;
 pub use suspects::{Limits, Suspects, suspects};

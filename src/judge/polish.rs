@@ -17,7 +17,7 @@ pub struct Cell {
 }
 
 /// What the polish takes a table apart into.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Polished {
     /// The part of all cells.
     pub overall: f64,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::polish::{Cell, polish};
+use super::polish::{Cell, Polished, polish};
 use super::verdict::Blame;
 use super::{Places, lower_median, spread};
 
@@ -32,6 +32,8 @@ pub struct Suspects {
     pub links: Vec<(u32, u32, f64)>,
     /// Standard deviation of what the polish leaves of a cell.
     pub noise: f64,
+    /// What the polish made of the cells.
+    pub parts: Polished,
 }
 
 /// The noise that is assumed at least, lest a handful of equal times make everything stand out.
@@ -65,6 +67,7 @@ pub fn suspects(places: &Places, cells: &[Cell], noise: f64, least: f64) -> Susp
         }
     }
     found.links.sort_by(|a, b| b.2.total_cmp(&a.2));
+    found.parts = polished;
     found
 }
 

@@ -3,6 +3,7 @@
 mod files;
 #[cfg(test)]
 pub(crate) mod fixture;
+pub mod matrix;
 pub mod nccl_json;
 mod printf;
 pub mod record;

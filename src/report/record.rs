@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{Outcome, Preamble};
 use crate::aggregate::Row;
 use crate::error::{Error, Result};
-use crate::judge::Verdict;
+use crate::judge::{Matrix, Verdict};
 use crate::session::watch::Culprit;
 use crate::vocab::Dtype;
 
@@ -82,6 +82,8 @@ pub enum Event {
         /// The words.
         text: String,
     },
+    /// All pairs of `p2p_matrix_perf`.
+    Matrix(Matrix),
     /// What `--localize` came to; each name is a finding as well.
     Localised {
         /// Tests of groups and pairs that were run.
@@ -99,6 +101,13 @@ pub enum Event {
         /// The footer's figures.
         #[serde(flatten)]
         outcome: Outcome,
+    },
+    /// A matrix came to its end.
+    Ended {
+        /// The exit code of the process.
+        exit_code: u8,
+        /// Local time, `%Y-%m-%d %H:%M:%S`.
+        end_time: String,
     },
     /// The run did not.
     Failed {

@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
@@ -259,6 +259,15 @@ impl Sink {
         let event = Event::Finding { kind: kind.to_owned(), ranks: ranks.to_vec(), text: text.to_owned() };
         pens.event(&event);
         pens.say(Level::Warning, text);
+    }
+
+    /// A whole file of its own, over one that is there.
+    pub fn write_file(&self, path: &Path, text: &str) -> Result<()> {
+        std::fs::write(path, text).map_err(|source| Error::File {
+            action: "write",
+            path: path.to_owned(),
+            source,
+        })
     }
 
     /// Something for the record alone.

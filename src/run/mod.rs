@@ -3,6 +3,7 @@
 mod agreement;
 mod limits;
 mod localise;
+mod matrix;
 mod reporter;
 mod seat;
 mod setup;

@@ -177,7 +177,9 @@ impl Reporter {
         if self.preamble.backend == Kind::Sim {
             self.sink.say(Level::Warning, "these times are a simulation's, not a measurement");
         }
-        self.sink.header();
+        if !cli.matrix {
+            self.sink.header();
+        }
     }
 
     /// The steps to the first call and the first calls, to stderr and the record.
@@ -358,6 +360,13 @@ impl Reporter {
             mismatch.got,
             mismatch.cause
         )
+    }
+
+    /// The end of a matrix.
+    pub(super) fn end_matrix(&self) -> Exit {
+        self.sink.print(&crate::report::matrix::footer(&self.preamble));
+        self.sink.event(&Event::Ended { exit_code: Exit::Success.code(), end_time: local_time() });
+        Exit::Success
     }
 
     /// The footer; the run's exit code.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::limits::{self, Bounds};
 use super::localise;
+use super::matrix;
 use super::reporter::Reporter;
 use super::seat::{Group, Seat};
 use super::sweep::{self, Range};
@@ -72,10 +73,7 @@ impl Job<'_> {
         if cli.cold_start {
             self.cold_start(seat, &mut bench, &series, range, reporter.as_ref())?;
         }
-        self.timed(seat, AFTER_START[0], || sweep::sweep(&mut bench, cli, &series, range, &mut reporter))?;
-        if cli.localize {
-            localise::localise(&mut bench, cli, reporter.as_ref())?;
-        }
+        self.timed(seat, AFTER_START[0], || self.rows(&mut bench, &series, range, &mut reporter))?;
         let spent = bench.spent;
         progress.enter(Phase::Close, self.deadlines.later(Duration::ZERO));
         let usage = if cli.memory == 1 { Some(most(control, backend.usage()?)?) } else { None };
@@ -93,11 +91,27 @@ impl Job<'_> {
             reporter.spent(&steps);
         }
         let exit = match reporter {
+            Some(reporter) if cli.matrix => reporter.end_matrix(),
             Some(reporter) => reporter.finish(self.environment.min_busbw_gbps, usage, String::new())?,
             None => Exit::Success,
         };
         // The first worker knows the figures; all leave with its code.
         Ok(Exit::from_code(control.vote(u64::from(exit.code()))? as u8))
+    }
+
+    /// All that is measured: the sweep and who is to blame, or all pairs.
+    fn rows(
+        &self,
+        bench: &mut Bench<'_>,
+        series: &[plan::Series],
+        range: Range,
+        reporter: &mut Option<Reporter>,
+    ) -> Result<()> {
+        if self.cli.matrix {
+            return matrix::measure(bench, self.cli, &self.who.host, range.max_bytes, reporter.as_ref());
+        }
+        sweep::sweep(bench, self.cli, series, range, reporter)?;
+        if self.cli.localize { localise::localise(bench, self.cli, reporter.as_ref()) } else { Ok(()) }
     }
 
     /// A step of the timeline; a process's first thread stands for it.

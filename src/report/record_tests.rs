@@ -200,7 +200,7 @@ fn a_killed_run_leaves_a_readable_record() {
 
 #[test]
 fn half_a_line_in_the_middle_hides_only_itself() {
-    let text = written(&events()[..1]) + "{\"event\":\"row\",\"coun\n" + &written(&events()[7..]);
+    let text = written(&events()[..1]) + "{\"event\":\"row\",\"coun\n" + &written(&events()[7..8]);
     let record = read(text.as_bytes()).unwrap();
     assert_eq!(record.events, [events().remove(0), events().remove(7)]);
     assert_eq!(record.unreadable, ["{\"event\":\"row\",\"coun"]);

@@ -36,7 +36,7 @@ pub(super) fn localise(bench: &mut Bench<'_>, cli: &Cli, reporter: Option<&Repor
         let peak = reporter.peak_busbw_gbps();
         cli.expect_gbps.is_some_and(|expected| {
             let text = format!("the highest busbw is {peak:.2} GB/s, {expected} were expected");
-            reporter.sink().note(Level::Info, &text);
+            reporter.sink.note(Level::Info, &text);
             peak >= expected
         })
     });
@@ -44,7 +44,7 @@ pub(super) fn localise(bench: &mut Bench<'_>, cli: &Cli, reporter: Option<&Repor
         return Ok(());
     }
     let mut localiser = reporter.map(|reporter| {
-        let hosts: Vec<&str> = reporter.sites().iter().map(|site| site.host.as_str()).collect();
+        let hosts: Vec<&str> = reporter.preamble.sites.iter().map(|site| site.host.as_str()).collect();
         Localiser::new(Places::of(&hosts), Limits::default())
     });
     let begin = Instant::now();
@@ -68,12 +68,12 @@ pub(super) fn localise(bench: &mut Bench<'_>, cli: &Cli, reporter: Option<&Repor
 }
 
 fn report(reporter: &Reporter, verdict: &Verdict, tests: usize, took: Duration) {
-    let sink = reporter.sink();
+    let sink = &reporter.sink;
     let effort = format!("{tests} tests in {:.1} s", took.as_secs_f64());
     match verdict {
         Verdict::Named { findings } => {
             for finding in findings {
-                let text = format!("{}; {effort}", words(finding, reporter.sites()));
+                let text = format!("{}; {effort}", words(finding, &reporter.preamble.sites));
                 sink.finding(finding.blame.kind(), &finding.blame.ranks(), &text);
             }
         }

@@ -1,9 +1,9 @@
 //! `p2p_matrix_perf`: all pairs by a tournament, in one launch, over one communicator.
 
 use super::agreement::together;
-use super::reporter::Reporter;
+use super::reporter::{Reporter, local_time};
 use crate::cli::Cli;
-use crate::error::Result;
+use crate::error::{Exit, Result};
 use crate::judge::{Link, Matrix, Places, Shape, Size, Suspects, Test, tournament};
 use crate::measure::{Bench, Load};
 use crate::report::record::Event;
@@ -42,7 +42,7 @@ pub(super) fn measure(
     reporter: Option<&Reporter>,
 ) -> Result<()> {
     let made = match (&cli.csv, reporter) {
-        (Some(path), Some(reporter)) => reporter.sink().write_file(path, ""),
+        (Some(path), Some(reporter)) => reporter.sink.write_file(path, ""),
         _ => Ok(()),
     };
     together(bench.control, host, made)?;
@@ -66,7 +66,7 @@ pub(super) fn measure(
         alone(bench, &pairs, large_bytes, &mut samples)?;
     }
     let found = reporter.map(|reporter| {
-        let hosts: Vec<&str> = reporter.sites().iter().map(|site| site.host.as_str()).collect();
+        let hosts: Vec<&str> = reporter.preamble.sites.iter().map(|site| site.host.as_str()).collect();
         let places = Places::of(&hosts);
         let mut matrix = summary(&mut samples, large_bytes);
         let found = matrix.decompose(&places);
@@ -168,11 +168,11 @@ fn median(times: &mut [f64]) -> Option<f64> {
 }
 
 fn show(reporter: &Reporter, cli: &Cli, matrix: &Matrix, found: &Suspects) -> Result<()> {
-    let sink = reporter.sink();
+    let sink = &reporter.sink;
     sink.event(&Event::Matrix(matrix.clone()));
-    sink.print(&matrix::table(matrix, reporter.sites()));
+    sink.print(&matrix::table(matrix, &reporter.preamble.sites));
     let place = |rank: u32| {
-        let site = reporter.sites().iter().find(|site| site.rank == rank);
+        let site = reporter.preamble.sites.iter().find(|site| site.rank == rank);
         format!("rank {rank}{}", site.map(table::place).unwrap_or_default())
     };
     let words = "a suspect, not a finding; --localize of another binary confirms";
@@ -196,4 +196,11 @@ fn show(reporter: &Reporter, cli: &Cli, matrix: &Matrix, found: &Suspects) -> Re
         sink.note(Level::Warning, &text);
     }
     cli.csv.as_ref().map_or(Ok(()), |path| sink.write_file(path, &matrix::csv(matrix)))
+}
+
+/// The last lines, and the code to leave with.
+pub(super) fn end(reporter: &Reporter) -> Exit {
+    reporter.sink.print(&matrix::footer(&reporter.preamble));
+    reporter.sink.event(&Event::Ended { exit_code: Exit::Success.code(), end_time: local_time() });
+    Exit::Success
 }

@@ -73,11 +73,11 @@ fn event_phase(failure: &Failure) -> &'static str {
 
 /// Rank 0's.
 pub(super) struct Reporter {
-    sink: Sink,
+    pub(super) sink: Sink,
     observer: Observer,
     totals: Totals,
     how: Recipe,
-    preamble: Preamble,
+    pub(super) preamble: Preamble,
     checks_in_place: bool,
     told: HashSet<String>,
     print_summary: bool,
@@ -130,16 +130,6 @@ impl Reporter {
             print_summary: environment.print_summary,
             groups: groups(&preamble.sites),
         })
-    }
-
-    /// The outputs.
-    pub(super) fn sink(&self) -> &Sink {
-        &self.sink
-    }
-
-    /// Every rank, in order.
-    pub(super) fn sites(&self) -> &[Site] {
-        &self.preamble.sites
     }
 
     /// The highest busbw so far, in 10^9 B/s.
@@ -360,13 +350,6 @@ impl Reporter {
             mismatch.got,
             mismatch.cause
         )
-    }
-
-    /// The end of a matrix.
-    pub(super) fn end_matrix(&self) -> Exit {
-        self.sink.print(&crate::report::matrix::footer(&self.preamble));
-        self.sink.event(&Event::Ended { exit_code: Exit::Success.code(), end_time: local_time() });
-        Exit::Success
     }
 
     /// The footer; the run's exit code.

@@ -91,7 +91,7 @@ impl Job<'_> {
             reporter.spent(&steps);
         }
         let exit = match reporter {
-            Some(reporter) if cli.matrix => reporter.end_matrix(),
+            Some(reporter) if cli.matrix => matrix::end(&reporter),
             Some(reporter) => reporter.finish(self.environment.min_busbw_gbps, usage, String::new())?,
             None => Exit::Success,
         };

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use super::compare::{self, Comparison};
 use super::polish::Cell;
-use super::rounds::{against, sample, splits, tournament};
+use super::rounds::{against, pairs, sample, splits, tournament};
 use super::suspects::{Limits, MOST, MOST_LINKS, Suspects, candidates, suspects};
 use super::verdict::{Blame, Finding, Verdict};
 use super::{Places, Shape, Size, Test};
@@ -66,6 +66,8 @@ pub struct Localiser {
     trials: Vec<Trial>,
     findings: Vec<Finding>,
     doubts: Vec<String>,
+    /// A split of the last search had a slower half.
+    uneven: bool,
 }
 
 /// The most tests that are asked among `ranks` ranks: linear, because a slow link can only be seen by its own pair,
@@ -94,6 +96,7 @@ impl Localiser {
             trials: Vec::new(),
             findings: Vec::new(),
             doubts: Vec::new(),
+            uneven: false,
         };
         new.search();
         new
@@ -133,6 +136,10 @@ impl Localiser {
             return Verdict::Named { findings };
         }
         match self.doubts.as_slice() {
+            [] if self.uneven => {
+                let reason = "one half of the ranks is slower than the other, and no pair shows why";
+                Verdict::NotLocalised { reasons: vec![reason.to_owned()] }
+            }
             [] => Verdict::Even,
             reasons => Verdict::NotLocalised { reasons: reasons.to_vec() },
         }
@@ -181,6 +188,7 @@ impl Localiser {
     /// From the splits to pairs of those who were in the slower half whenever one was slower.
     fn narrow(&mut self) {
         let mut suspected = self.left.clone();
+        self.uneven = false;
         let splits = self.heard.len() / SPLIT_REPEATS;
         for split in 0..splits {
             let (test, _) = &self.heard[split];
@@ -193,6 +201,7 @@ impl Localiser {
             if ratio.abs() > limit {
                 let slower = &test.groups[usize::from(ratio > 0.0)];
                 suspected.retain(|rank| slower.contains(rank));
+                self.uneven = true;
             }
         }
         if suspected.is_empty() || suspected.len() * 2 > self.left.len() {
@@ -384,16 +393,6 @@ impl Localiser {
 
 fn is_link(blame: &Blame) -> bool {
     matches!(blame, Blame::SlowLink { .. })
-}
-
-/// A round of pairs as tests: each way in turn at the large size, and with `small` both ways at the small one.
-fn pairs(round: &[(u32, u32)], small: bool) -> Vec<Test> {
-    let groups =
-        |back: bool| round.iter().map(|(a, b)| if back { vec![*b, *a] } else { vec![*a, *b] }).collect();
-    let test = |shape, size, back| Test { shape, size, groups: groups(back) };
-    let large = [false, true].map(|back| test(Shape::OneWay, Size::Large, back));
-    let small = small.then(|| test(Shape::Ring, Size::Small, false));
-    small.into_iter().chain(large).collect()
 }
 
 #[cfg(test)]

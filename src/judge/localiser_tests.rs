@@ -98,6 +98,15 @@ fn what_shows_in_company_only_is_not_localised() {
 }
 
 #[test]
+fn what_shows_in_large_rings_only_is_not_localised() {
+    let localiser = run(32, |test, group| {
+        fabric(test, group, |from, _| if from == 4 && group.len() > 8 { 2.0 } else { 1.0 })
+    });
+    let Verdict::NotLocalised { reasons } = localiser.verdict() else { panic!("{localiser:?}") };
+    assert!(reasons[0].contains("no pair shows why"), "{reasons:?}");
+}
+
+#[test]
 fn a_rank_is_found_after_few_tests_and_all_pairs_end_the_search() {
     for bits in 4..=8 {
         let ranks = 1 << bits;

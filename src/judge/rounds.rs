@@ -1,5 +1,7 @@
 //! Who meets whom: halves by the bits of a rank's place, and rounds of disjoint pairs.
 
+use super::{Shape, Size, Test};
+
 /// Two halves of `ranks` for each bit of a rank's place, and two by the parity of all bits; only halves in which
 /// somebody has a peer.
 pub(super) fn splits(ranks: &[u32]) -> Vec<[Vec<u32>; 2]> {
@@ -56,6 +58,16 @@ pub(super) fn against(suspects: &[u32], others: &[u32], count: usize) -> Vec<Vec
         others.rotate_left(stride);
     }
     rounds
+}
+
+/// A round of pairs as tests: each way in turn at the large size, and with `small` both ways at the small one.
+pub(super) fn pairs(round: &[(u32, u32)], small: bool) -> Vec<Test> {
+    let groups =
+        |back: bool| round.iter().map(|(a, b)| if back { vec![*b, *a] } else { vec![*a, *b] }).collect();
+    let test = |shape, size, back| Test { shape, size, groups: groups(back) };
+    let large = [false, true].map(|back| test(Shape::OneWay, Size::Large, back));
+    let small = small.then(|| test(Shape::Ring, Size::Small, false));
+    small.into_iter().chain(large).collect()
 }
 
 #[cfg(test)]

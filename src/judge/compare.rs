@@ -148,7 +148,14 @@ pub(super) fn in_a_ring(places: &Places, blame: &Blame, good: &[u32]) -> Option<
         return Some(Comparison { accused: ring(with), fair: ring(without) });
     }
     let accused = blame.ranks();
-    let fair: Vec<u32> = good.iter().copied().take(RING.max(2 * accused.len())).collect();
+    // Its messages must go to another host, where there is one: within its own they might not be the slowest.
+    let away: Vec<u32> = good
+        .iter()
+        .copied()
+        .filter(|rank| accused.iter().all(|other| !places.together(*rank, *other)))
+        .collect();
+    let from = if away.len() > accused.len() { &away } else { good };
+    let fair: Vec<u32> = from.iter().copied().take(RING.max(2 * accused.len())).collect();
     if fair.len() <= accused.len() {
         return None;
     }
@@ -227,6 +234,19 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn in_a_ring_the_accused_sends_to_another_host() {
+        let places = Places::of(&(0..24).map(|rank| rank / 8).collect::<Vec<u32>>());
+        let good: Vec<u32> = (0..24).filter(|rank| *rank != 12).collect();
+        let ring =
+            in_a_ring(&places, &Blame::SlowSender { rank: 12 }, &good).unwrap().accused.groups.remove(0);
+        let at = ring.iter().position(|rank| *rank == 12).unwrap();
+        assert!(!places.together(12, ring[(at + 1) % ring.len()]), "{ring:?}");
+        // With nobody elsewhere its own host must do.
+        let near: Vec<u32> = (8..12).collect();
+        assert!(in_a_ring(&places, &Blame::SlowSender { rank: 12 }, &near).is_some());
     }
 
     #[test]

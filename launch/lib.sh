@@ -180,7 +180,7 @@ job_code() {
   local code=$1 last='' recorded='' aborted
   # An older file of that name says nothing about this run.
   [ "$RECORD" -nt "$RESULTS/command.txt" ] && last=$(tail -n 1 "$RECORD")
-  if grep -qE '"event"[[:space:]]*:[[:space:]]*"(finish|failed)"' <<< "$last"; then
+  if grep -qE '"event"[[:space:]]*:[[:space:]]*"(finish|ended|failed)"' <<< "$last"; then
     recorded=$(field exit_code <<< "$last")
   fi
   # A rank may still die after the last event; that is no success.

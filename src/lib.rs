@@ -19,6 +19,7 @@ pub mod session;
 pub mod stats;
 
 pub mod aggregate;
+pub mod judge;
 pub mod measure;
 pub mod report;
 
@@ -33,8 +34,18 @@ use report::say;
 
 /// A `*_perf` binary: reads the command line and measures collective `name`.
 pub fn perf_main(name: &str) -> ExitCode {
+    main(name, false)
+}
+
+/// `p2p_matrix_perf`: as `perf_main`, with all pairs in place of the sweep; ranks connect as `name` needs it.
+pub fn matrix_main(name: &str) -> ExitCode {
+    main(name, true)
+}
+
+fn main(name: &str, matrix: bool) -> ExitCode {
     let exit = match Cli::read(std::env::args_os()) {
         Ok(Parsed::Run(mut cli)) => {
+            cli.matrix = matrix;
             log(cli.verbose);
             run::run(name, &mut cli)
         }

@@ -392,3 +392,45 @@ fn the_cost_of_timing_and_the_smallest_lateness_are_said() {
     assert!(run.stderr.contains("self-test at 8: "), "{}", run.stderr);
     assert!(!run.stdout.contains("injected"), "trials are not the table's run: {}", run.stdout);
 }
+
+#[test]
+fn all_pairs_are_measured_in_one_launch() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let args = format!("-b 1M -e 1M --csv {} --record {}", path("matrix.csv"), path("record"));
+    let run = run(3, "p2p_matrix", &args);
+    assert_eq!(run.code, Some(0), "{}{}", run.stdout, run.stderr);
+    assert!(run.stdout.lines().all(|line| line.is_empty() || line.starts_with('#')), "{}", run.stdout);
+    let csv = std::fs::read_to_string(path("matrix.csv")).unwrap();
+    let pairs: Vec<&str> = csv.lines().skip(1).map(|line| &line[..3]).collect();
+    assert_eq!(pairs, ["0,1", "0,2", "1,0", "1,2", "2,0", "2,1"], "{csv}");
+    let events = record(Path::new(&path("record")));
+    let matrix = events.iter().find(|event| event["event"] == "matrix").unwrap();
+    for link in matrix["links"].as_array().unwrap() {
+        for field in ["latency_us", "messages_per_s", "one_way_gbps", "both_ways_gbps", "alone_gbps"] {
+            assert!(link[field].as_f64().unwrap() > 0.0, "{link}");
+        }
+    }
+    let last = events.last().unwrap();
+    assert_eq!((last["event"].as_str(), last["exit_code"].as_u64()), (Some("ended"), Some(0)));
+}
+
+#[test]
+fn localisation_leaves_the_table_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("record");
+    let args = "-b 8 -e 64K -f 8 -n 5";
+    let plain = run(2, "all_reduce", args);
+    let localised = run(2, "all_reduce", &format!("{args} --localize --record {}", path.display()));
+    assert_eq!(localised.code, Some(0), "{}{}", localised.stdout, localised.stderr);
+    let shape = |run: &Run| run.rows().iter().map(|row| [row[0].clone(), row[1].clone()]).collect::<Vec<_>>();
+    assert_eq!(shape(&plain), shape(&localised));
+    assert_eq!(plain.stdout.lines().count(), localised.stdout.lines().count());
+    assert!(localised.took < Duration::from_secs(60), "{:?}", localised.took);
+    let events = record(&path);
+    let verdict = events.iter().find(|event| event["event"] == "localised").unwrap();
+    assert!(verdict["tests"].as_u64().unwrap() > 0, "{verdict}");
+    // Above what was expected nothing is looked for.
+    let reached = run(2, "all_reduce", &format!("{args} --localize --expect 0.000001"));
+    assert!(!reached.stderr.contains("tests in"), "{}", reached.stderr);
+}

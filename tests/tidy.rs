@@ -76,6 +76,7 @@ fn modules_import_only_from_their_left() {
         "backend",
         "stats",
         "aggregate",
+        "judge",
         "measure",
         "report",
         "offline",
@@ -124,5 +125,14 @@ fn nothing_names_a_developers_machine() {
                 assert!(!text.contains(pattern.as_str()), "{name} has {pattern}");
             }
         }
+    }
+}
+
+#[test]
+fn faults_are_not_written_by_whoever_finds_them() {
+    let (_, fabric) =
+        files("src/backend/sim", ".rs").into_iter().find(|(name, _)| name.ends_with("fabric.rs")).unwrap();
+    for word in ["judge", "crate::", "super::"] {
+        assert!(!code(fabric.split("#[cfg(test)]").next().unwrap()).contains(word), "fabric.rs has {word}");
     }
 }

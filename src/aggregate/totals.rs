@@ -6,6 +6,7 @@ use super::{Row, Wrong};
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Totals {
     busbw_sum_gbps: f64,
+    peak_busbw_gbps: f64,
     cells: u64,
     out_of_bounds: u64,
     wrong_elements: u64,
@@ -16,6 +17,7 @@ impl Totals {
     pub fn push(&mut self, row: &Row) {
         for cell in &row.cells {
             self.busbw_sum_gbps += cell.busbw_gbps;
+            self.peak_busbw_gbps = self.peak_busbw_gbps.max(cell.busbw_gbps);
             self.cells += 1;
             self.out_of_bounds += cell.wrong_ranks.len() as u64;
             if let Wrong::Count(wrong) = cell.wrong {
@@ -28,6 +30,11 @@ impl Totals {
     /// nccl-tests, `bw[0] / bw_count[0]`.
     pub fn average_busbw_gbps(&self) -> f64 {
         if self.cells == 0 { 0.0 } else { self.busbw_sum_gbps / self.cells as f64 }
+    }
+
+    /// The highest busbw of any cell, in 10^9 B/s; 0 without rows.
+    pub const fn peak_busbw_gbps(&self) -> f64 {
+        self.peak_busbw_gbps
     }
 
     /// Pairs of a rank and a measurement in which that rank's own data was wrong; nccl-tests' "Out of bounds

@@ -20,8 +20,8 @@ use crate::vocab::{Dtype, Inject, Kind, RedOp};
 use flags::{expand_prefix, factor, hex_or_decimal, signed, size};
 
 /// Everything that can be asked of a `*_perf` binary.
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 #[derive(Clone, Debug, Parser)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 #[command(
     version,
     about = "Measures one collective over all ranks; nccl-tests' flags, table and JSON.",
@@ -166,6 +166,19 @@ pub struct Cli {
     /// one is named
     #[arg(long = "self-test", help_heading = "Of our own")]
     pub self_test: bool,
+    /// All pairs instead of a sweep: this is `p2p_matrix_perf`
+    #[arg(skip)]
+    pub matrix: bool,
+    /// Write the matrix of all pairs to FILE too, a line for each pair, over a file that is there
+    #[arg(long, value_name = "FILE", help_heading = "Of our own")]
+    pub csv: Option<PathBuf>,
+    /// After the sweep, look for the rank, link or node that is slow or late: tests of groups and pairs, a minute at
+    /// most
+    #[arg(long, help_heading = "Of our own")]
+    pub localize: bool,
+    /// Do --localize only where the highest busbw of the sweep is below GBPS
+    #[arg(long = "expect", value_name = "GBPS", requires = "localize", help_heading = "Of our own")]
+    pub expect_gbps: Option<f64>,
     /// Ranks of --backend sim
     #[arg(long = "sim-ranks", value_name = "N", default_value = "4", value_parser = hex_or_decimal, help_heading = "Of our own")]
     pub sim_ranks: u64,

@@ -58,7 +58,8 @@ fn every_collective_is_listed_once_and_has_its_binary() {
     let binaries = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/bin")).unwrap();
     let drop_ins = binaries.filter(|file| {
         let name = file.as_ref().unwrap().file_name();
-        name.to_string_lossy().ends_with("_perf.rs")
+        let name = name.to_string_lossy();
+        name.ends_with("_perf.rs") && name != "p2p_matrix_perf.rs"
     });
     assert_eq!(drop_ins.count(), ALL.len(), "a binary has no collective");
 }

@@ -4,6 +4,7 @@ mod arrivals;
 mod blocks;
 mod check;
 mod overhead;
+mod probe;
 mod settings;
 mod timed;
 
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 pub use arrivals::Delay;
 pub use blocks::{longest, rule};
 pub use check::{Checked, Mismatch};
+pub use probe::Load;
 use settings::Rotation;
 pub use settings::{Blocking, Deadlines, Settings};
 

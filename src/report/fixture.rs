@@ -62,7 +62,7 @@ pub(super) fn site(rank: u32, host: &str) -> Site {
     }
 }
 
-pub(super) fn preamble() -> Preamble {
+pub(crate) fn preamble() -> Preamble {
     Preamble {
         program: "all_reduce_perf".to_owned(),
         args: vec!["all_reduce_perf".to_owned()],

@@ -2,7 +2,8 @@
 
 mod files;
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
+pub mod matrix;
 pub mod nccl_json;
 mod printf;
 pub mod record;

@@ -11,6 +11,7 @@ use crate::backend::transport::Link;
 use crate::cli::{Extent, Order};
 use crate::clock::Timer;
 use crate::error::{Error, Result};
+use crate::judge::{Matrix, Verdict};
 use crate::session::watch::Culprit;
 use crate::vocab::Dtype;
 
@@ -167,6 +168,18 @@ pub enum Event {
     Stats(Statistics),
     /// At the end: time over size, where sizes and cycles suffice.
     Model(Model),
+    /// All pairs of `p2p_matrix_perf`.
+    Matrix(Matrix),
+    /// What `--localize` came to; each name is a finding as well.
+    Localised {
+        /// Tests of groups and pairs that were run.
+        tests: u64,
+        /// How long they took, in µs.
+        took_us: f64,
+        /// The names with their evidence, or why there is none.
+        #[serde(flatten)]
+        verdict: Verdict,
+    },
     /// The run came to its end.
     Finish {
         /// The exit code of the process.
@@ -174,6 +187,13 @@ pub enum Event {
         /// The footer's figures.
         #[serde(flatten)]
         outcome: Outcome,
+    },
+    /// A matrix came to its end.
+    Ended {
+        /// The exit code of the process.
+        exit_code: u8,
+        /// Local time, `%Y-%m-%d %H:%M:%S`.
+        end_time: String,
     },
     /// The run did not.
     Failed {

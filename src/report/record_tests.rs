@@ -9,6 +9,7 @@ use crate::aggregate::{
     Arrivals, Basis, Critical, Cycle, Last, OnGpu, RankSample, Series, Spread, Verdict, Wrong,
 };
 use crate::backend::transport::Side;
+use crate::judge::{self, Blame, Finding, Matrix};
 use crate::report::{MemoryUse, fixture};
 use crate::stats::{Cycles, Fit, Iterations, Reason, Segment, Stop};
 use crate::verify::Tally;
@@ -86,6 +87,40 @@ fn statistics() -> Statistics {
     }
 }
 
+fn matrix() -> Event {
+    let link = judge::Link {
+        from: 0,
+        to: 1,
+        latency_us: 5.2,
+        messages_per_s: 1.5e6,
+        one_way_gbps: 40.5,
+        both_ways_gbps: 30.5,
+        alone_gbps: Some(41.5),
+        link_ratio: 1.01,
+    };
+    Event::Matrix(Matrix {
+        small_bytes: 8,
+        large_bytes: 1024,
+        links: vec![link],
+        send_ratio: vec![1.01, 1.02],
+        recv_ratio: vec![1.01, 0.99],
+        noise_ratio: 1.005,
+    })
+}
+
+fn named() -> judge::Verdict {
+    let finding = Finding {
+        blame: Blame::SlowSender { rank: 2 },
+        ratio: 2.51,
+        ratio_low: 2.4,
+        ratio_high: 2.66,
+        excess_us: 3120.5,
+        repeats: 9,
+        confirmations: 2,
+    };
+    judge::Verdict::Named { findings: vec![finding] }
+}
+
 /// One of each, with every optional field.
 fn events() -> Vec<Event> {
     let mut outcome = fixture::outcome();
@@ -142,6 +177,14 @@ fn events() -> Vec<Event> {
             culprits: vec![culprit],
             end_time: "2026-11-30 12:02:46".to_owned(),
         },
+        matrix(),
+        Event::Localised { tests: 180, took_us: 7.2e6, verdict: named() },
+        Event::Localised {
+            tests: 45,
+            took_us: 0.9e6,
+            verdict: judge::Verdict::NotLocalised { reasons: vec!["time is up".to_owned()] },
+        },
+        Event::Ended { exit_code: 0, end_time: "2026-11-30 12:02:46".to_owned() },
     ]
     .into_iter()
     .chain(arrival_events())

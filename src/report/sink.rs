@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
@@ -274,6 +274,15 @@ impl Sink {
         for line in stats_table::lines(all, drifting, &models).iter().filter(|_| shown) {
             pens.say(Level::Info, line);
         }
+    }
+
+    /// A whole file of its own, over one that is there.
+    pub fn write_file(&self, path: &Path, text: &str) -> Result<()> {
+        std::fs::write(path, text).map_err(|source| Error::File {
+            action: "write",
+            path: path.to_owned(),
+            source,
+        })
     }
 
     /// Something for the record alone.

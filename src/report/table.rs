@@ -263,7 +263,7 @@ fn verdict(verdict: &Verdict, side: &str, sites: &[Site]) -> String {
 }
 
 /// ` (node2, GPU 1)`: never `on node2`, which a script would drain.
-fn place(site: &Site) -> String {
+pub fn place(site: &Site) -> String {
     if site.device.compute_capability > 0 {
         format!(" ({}, GPU {})", site.host, site.device.index)
     } else {

@@ -6,6 +6,8 @@ mod explain;
 mod gpu;
 mod late;
 mod limits;
+mod localise;
+mod matrix;
 mod reporter;
 mod seat;
 mod setup;

@@ -37,7 +37,7 @@ pub(super) struct Reporter {
     show_stats: bool,
     totals: Totals,
     how: Recipe,
-    preamble: Preamble,
+    pub(super) preamble: Preamble,
     checks_in_place: bool,
     /// Remarks that were made, each once.
     pub(super) told: HashSet<String>,
@@ -97,6 +97,11 @@ impl Reporter {
         })
     }
 
+    /// The highest busbw so far, in 10^9 B/s.
+    pub(super) fn peak_busbw_gbps(&self) -> f64 {
+        self.totals.peak_busbw_gbps()
+    }
+
     /// The plan, the cut of the sizes, the header.
     pub(super) fn begin(&self, series: &[Series], bounds: &Bounds, cli: &Cli) {
         let range = Range { min_bytes: bounds.min_bytes, max_bytes: bounds.max_bytes };
@@ -128,7 +133,9 @@ impl Reporter {
         if self.preamble.backend == Kind::Sim {
             self.sink.say(Level::Warning, "these times are a simulation's, not a measurement");
         }
-        self.sink.header();
+        if !cli.matrix {
+            self.sink.header();
+        }
     }
 
     /// The steps to the first call and the first calls, to stderr and the record.

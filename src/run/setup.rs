@@ -40,6 +40,13 @@ pub(super) fn refuse_shape(cli: &Cli, environment: &Environment) -> Result<()> {
         Kind::Mpi | Kind::Sim if environment.split.is_some() => {
             Some("NCCL_TESTS_SPLIT works with --backend nccl")
         }
+        _ if cli.localize && environment.split.is_some() => {
+            Some("--localize needs all ranks in one communicator: leave NCCL_TESTS_SPLIT out")
+        }
+        _ if cli.matrix && (environment.split.is_some() || cli.localize) => {
+            Some("p2p_matrix_perf measures all pairs: leave NCCL_TESTS_SPLIT and --localize out")
+        }
+        _ if cli.csv.is_some() && !cli.matrix => Some("--csv belongs to p2p_matrix_perf"),
         Kind::Nccl | Kind::Mpi | Kind::Sim => None,
     };
     refused.map_or(Ok(()), |text| Err(Error::Unsupported(text.to_owned())))

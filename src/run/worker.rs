@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use super::gpu::Gpu;
 use super::limits::{self, Bounds};
+use super::localise;
+use super::matrix;
 use super::reporter::Reporter;
 use super::seat::{Group, Seat};
 use super::sweep::{self, Range};
@@ -65,7 +67,7 @@ impl Job<'_> {
         }
         progress.enter(Phase::Allocate, self.deadlines.init);
         let settings = Settings::new(cli, bounds.max_bytes);
-        let room = bounds.max_bytes + 8 * cli.unalign;
+        let room = (bounds.max_bytes + 8 * cli.unalign).max(localise::room_bytes(cli));
         let allocated = self.timed(seat, "buffers", || backend.allocate(room, settings.marks()));
         together(control, host, allocated)?;
         if let Some(reporter) = &reporter {
@@ -80,7 +82,7 @@ impl Job<'_> {
         if cli.cold_start {
             self.cold_start(seat, &mut bench, &series, range, reporter.as_ref())?;
         }
-        self.sweep(seat, &mut bench, &series, range, &mut reporter)?;
+        self.rows(seat, &mut bench, &series, range, &mut reporter)?;
         let spent = bench.spent;
         progress.enter(Phase::Close, self.deadlines.later(Duration::ZERO));
         let usage = if cli.memory == 1 { Some(most(control, backend.usage()?)?) } else { None };
@@ -89,11 +91,31 @@ impl Job<'_> {
         self.timed(seat, AFTER_START[2], || backend.close())?;
         self.spent(reporter.as_ref(), spent);
         let exit = match reporter {
+            Some(reporter) if cli.matrix => matrix::end(&reporter),
             Some(reporter) => reporter.finish(self.environment.min_busbw_gbps, usage, String::new())?,
             None => Exit::Success,
         };
         // The first worker knows the figures; all leave with its code.
         Ok(Exit::from_code(control.vote(u64::from(exit.code()))? as u8))
+    }
+
+    /// All that is measured: the sweep and who is to blame, or all pairs.
+    fn rows(
+        &self,
+        seat: &Seat<'_>,
+        bench: &mut Bench<'_>,
+        series: &[plan::Series],
+        range: Range,
+        reporter: &mut Option<Reporter>,
+    ) -> Result<()> {
+        if self.cli.matrix {
+            let (host, most) = (self.who.host.as_str(), range.max_bytes);
+            return self.timed(seat, AFTER_START[0], || {
+                matrix::measure(bench, self.cli, host, most, reporter.as_ref())
+            });
+        }
+        self.sweep(seat, bench, series, range, reporter)?;
+        if self.cli.localize { localise::localise(bench, self.cli, reporter.as_ref()) } else { Ok(()) }
     }
 
     /// A step of the timeline; a process's first thread stands for it.

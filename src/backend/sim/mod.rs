@@ -3,6 +3,7 @@
 
 mod arith;
 mod engine;
+pub mod fabric;
 
 use std::time::Duration;
 

@@ -341,7 +341,9 @@ fn place(stand: &Stand) -> String {
     let (bytes, step) = (stand.bytes, stand.step);
     match stand.phase {
         Phase::WarmUp | Phase::Timed => format!("{phase}, size {bytes} B, iteration {step}"),
-        Phase::FirstUse | Phase::Check | Phase::Collect => format!("{phase}, size {bytes} B"),
+        Phase::FirstUse | Phase::Check | Phase::Collect | Phase::Localise => {
+            format!("{phase}, size {bytes} B")
+        }
         Phase::Setup | Phase::Init | Phase::Allocate | Phase::Close | Phase::Done => phase.to_owned(),
     }
 }

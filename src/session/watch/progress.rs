@@ -32,11 +32,13 @@ pub enum Phase {
     Close = 8,
     /// Finished; nothing is awaited any more.
     Done = 9,
+    /// Tests of groups and pairs.
+    Localise = 10,
 }
 
 impl Phase {
     /// Every phase, in order of its number.
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Setup,
         Self::Init,
         Self::Allocate,
@@ -47,6 +49,7 @@ impl Phase {
         Self::Collect,
         Self::Close,
         Self::Done,
+        Self::Localise,
     ];
 
     /// As a message says it, behind "in".
@@ -62,6 +65,7 @@ impl Phase {
             Self::Collect => "the gathering of results",
             Self::Close => "closing",
             Self::Done => "nothing, it has finished",
+            Self::Localise => "a test of groups or pairs",
         }
     }
 }

@@ -1,0 +1,268 @@
+//! Confirmation: two tests that differ in the accused alone, in turn, paired.
+
+use super::verdict::{Blame, Finding};
+use super::{Places, Shape, Size, Test};
+
+/// Pairs of repeats.
+pub(super) const REPEATS: usize = 9;
+/// Ranks of a ring at most: more would only add noise.
+const RING: usize = 64;
+
+/// What a confirmation's interval must exceed: logarithms of ratios, at large and small sizes.
+const CONFIRMED: f64 = 0.049;
+const CONFIRMED_LATE: f64 = 0.223;
+
+/// A test with the accused, and one without that should take as long.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Comparison {
+    accused: Test,
+    fair: Test,
+}
+
+impl Comparison {
+    /// Its tests in order, ABBA, so that a drift hits both alike.
+    pub(super) fn tests(&self) -> Vec<Test> {
+        let pair = |repeat: usize| match repeat % 2 {
+            0 => [&self.accused, &self.fair],
+            _ => [&self.fair, &self.accused],
+        };
+        (0..REPEATS).flat_map(pair).cloned().collect()
+    }
+
+    /// Pairs of times, with and without the accused, from the times of [`Comparison::tests`].
+    pub(super) fn pairs(times_us: &[f64]) -> Vec<(f64, f64)> {
+        let pair = |(repeat, pair): (usize, &[f64])| match repeat % 2 {
+            0 => (pair[0], pair[1]),
+            _ => (pair[1], pair[0]),
+        };
+        times_us.chunks_exact(2).enumerate().map(pair).collect()
+    }
+}
+
+/// The median of `values` and its distribution-free 95 % interval: the order statistics l and u with
+/// P(B < l) <= 0.025 and P(B >= u) <= 0.025 for B ~ Bin(n, 1/2). `None` below six values, of which no interval
+/// exists. Source: Hoefler and Belli, SC'15.
+pub fn interval(values: &[f64]) -> Option<(f64, f64, f64)> {
+    let n = values.len();
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let (mut below, mut term, mut l) = (0.0, 0.5_f64.powi(i32::try_from(n).ok()?), 0);
+    while below + term <= 0.025 {
+        below += term;
+        term *= (n - l) as f64 / (l + 1) as f64;
+        l += 1;
+    }
+    let low = *sorted.get(l.checked_sub(1)?)?;
+    Some((low, f64::midpoint(sorted[(n - 1) / 2], sorted[n / 2]), sorted[n - l]))
+}
+
+/// The accused among few: their traffic alone, against the same traffic of others. `good` are the ranks that nobody
+/// accuses; `turn` chooses among them.
+pub(super) fn alone(places: &Places, blame: &Blame, good: &[u32], turn: usize) -> Option<Comparison> {
+    let good = turned(good, turn);
+    match blame {
+        Blame::LateRank { rank } => members(places, &[*rank], &good, (Shape::Ring, Size::Small), false),
+        Blame::SlowSender { rank } => members(places, &[*rank], &good, (Shape::OneWay, Size::Large), false),
+        Blame::SlowReceiver { rank } => members(places, &[*rank], &good, (Shape::OneWay, Size::Large), true),
+        Blame::SlowLink { from, to } => Some(link(places, *from, *to, &good)),
+        Blame::SlowGpu { .. } | Blame::SlowNode { .. } | Blame::SlowRail { .. } | Blame::SlowBlock { .. } => {
+            members(places, &blame.ranks(), &good, (Shape::Ring, Size::Large), false)
+        }
+    }
+}
+
+fn turned(good: &[u32], turn: usize) -> Vec<u32> {
+    let mut good = good.to_vec();
+    if !good.is_empty() {
+        let by = turn % good.len();
+        good.rotate_left(by);
+    }
+    good
+}
+
+/// Each of the accused with a partner, against a stand-in with the same partner.
+fn members(
+    places: &Places,
+    accused: &[u32],
+    good: &[u32],
+    (shape, size): (Shape, Size),
+    receives: bool,
+) -> Option<Comparison> {
+    let mut free = good.to_vec();
+    let (mut theirs, mut fair) = (Vec::new(), Vec::new());
+    for rank in accused {
+        let found = partner_and_stand_in(places, *rank, &free);
+        let Some((partner, stand_in)) = found else { continue };
+        free.retain(|other| *other != partner && *other != stand_in);
+        let pair = |a: u32, b: u32| if receives { vec![b, a] } else { vec![a, b] };
+        theirs.push(pair(*rank, partner));
+        fair.push(pair(stand_in, partner));
+    }
+    let enough = 2 * theirs.len() >= accused.len() && !theirs.is_empty();
+    enough.then_some(Comparison {
+        accused: Test { shape, size, groups: theirs },
+        fair: Test { shape, size, groups: fair },
+    })
+}
+
+/// Two of `free`, of which both `rank` and the second are as far from the first; in another host, where there is one.
+fn partner_and_stand_in(places: &Places, rank: u32, free: &[u32]) -> Option<(u32, u32)> {
+    let (far, near): (Vec<u32>, Vec<u32>) = free.iter().partition(|other| !places.together(rank, **other));
+    far.iter().chain(&near).find_map(|partner| {
+        let alike = |other: &&u32| {
+            *other != partner && places.together(**other, *partner) == places.together(rank, *partner)
+        };
+        // Last first: the first ones are the next partners.
+        free.iter().rev().find(alike).map(|stand_in| (*partner, *stand_in))
+    })
+}
+
+/// One message over the link, against one from its sender and one to its receiver at the same time; of two ranks,
+/// against the way back.
+fn link(places: &Places, from: u32, to: u32, good: &[u32]) -> Comparison {
+    let near = places.together(from, to);
+    // In a third host, where the link is between two: these may have more than one bad link.
+    let apart = |other: u32| places.together(from, other) == near && places.together(to, other) == near;
+    let mut apart = good.iter().filter(|other| apart(**other));
+    let (target, source) = (apart.next(), apart.next());
+    let mut fair: Vec<Vec<u32>> = target.map(|target| vec![from, *target]).into_iter().collect();
+    fair.extend(source.map(|source| vec![*source, to]));
+    if fair.is_empty() {
+        fair.push(vec![to, from]);
+    }
+    let one_way = |groups| Test { shape: Shape::OneWay, size: Size::Large, groups };
+    Comparison { accused: one_way(vec![vec![from, to]]), fair: one_way(fair) }
+}
+
+/// The accused in a ring, against a ring of as many ranks without: leave one out. `None` where too few ranks are good.
+pub(super) fn in_a_ring(places: &Places, blame: &Blame, good: &[u32]) -> Option<Comparison> {
+    let size = if matches!(blame, Blame::LateRank { .. }) { Size::Small } else { Size::Large };
+    let ring = |ranks: Vec<u32>| Test { shape: Shape::Ring, size, groups: vec![ranks] };
+    if let Blame::SlowLink { from, to } = blame {
+        let near = places.together(*from, *to);
+        let mut rest: Vec<u32> =
+            good.iter().copied().filter(|rank| !near || places.together(*from, *rank)).take(RING).collect();
+        let first = (!rest.is_empty()).then(|| rest.remove(0))?;
+        let with = [&[*from, *to, first], rest.as_slice()].concat();
+        let without = [&[*from, first, *to], rest.as_slice()].concat();
+        return Some(Comparison { accused: ring(with), fair: ring(without) });
+    }
+    let accused = blame.ranks();
+    // Its messages must go to another host, where there is one: within its own they might not be the slowest.
+    let away: Vec<u32> = good
+        .iter()
+        .copied()
+        .filter(|rank| accused.iter().all(|other| !places.together(*rank, *other)))
+        .collect();
+    let from = if away.len() > accused.len() { &away } else { good };
+    let fair: Vec<u32> = from.iter().copied().take(RING.max(2 * accused.len())).collect();
+    if fair.len() <= accused.len() {
+        return None;
+    }
+    // The last ones leave, so that both rings are as long and reach over as many hosts.
+    let mut with = fair[..fair.len() - accused.len()].to_vec();
+    with.extend(accused);
+    with.sort_unstable();
+    Some(Comparison { accused: ring(with), fair: ring(fair) })
+}
+
+/// Logarithms of paired ratios.
+fn ratios(pairs: &[(f64, f64)]) -> Vec<f64> {
+    pairs.iter().map(|(with, without)| (with.max(1e-3) / without.max(1e-3)).ln()).collect()
+}
+
+/// Whether the interval of the ratio lies above what counts.
+pub(super) fn confirmed(blame: &Blame, pairs: &[(f64, f64)]) -> bool {
+    let least = if matches!(blame, Blame::LateRank { .. }) { CONFIRMED_LATE } else { CONFIRMED };
+    interval(&ratios(pairs)).is_some_and(|(low, _, _)| low > least)
+}
+
+/// A name with the evidence of its first confirmation, after the second.
+pub(super) fn finding(blame: Blame, alone: &[(f64, f64)]) -> Option<Finding> {
+    let (low, median, high) = interval(&ratios(alone))?;
+    let excess: Vec<f64> = alone.iter().map(|(with, without)| with - without).collect();
+    Some(Finding {
+        blame,
+        ratio: median.exp(),
+        ratio_low: low.exp(),
+        ratio_high: high.exp(),
+        excess_us: interval(&excess)?.1,
+        repeats: excess.len(),
+        confirmations: 2,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_of_the_median_have_the_known_ranks() {
+        // docs/METHODOLOGY.md: 95 % ranks of the median, counted from 1.
+        for (n, low, high) in [(6, 1, 6), (8, 1, 8), (9, 2, 8), (10, 2, 9), (20, 6, 15), (100, 40, 61)] {
+            let values: Vec<f64> = (1..=n).rev().map(f64::from).collect();
+            let (from, _, to) = interval(&values).unwrap();
+            assert_eq!((from, to), (f64::from(low), f64::from(high)), "{n}");
+        }
+        assert_eq!(interval(&[1.0; 5]), None);
+        assert_eq!(interval(&[3.0, 1.0, 2.0, 4.0, 6.0, 5.0]), Some((1.0, 3.5, 6.0)));
+    }
+
+    #[test]
+    fn the_two_tests_of_a_comparison_differ_in_the_accused_alone() {
+        let places = Places::of(&(0..24).map(|rank| rank / 8).collect::<Vec<u32>>());
+        let all: Vec<Blame> = vec![
+            Blame::LateRank { rank: 9 },
+            Blame::SlowSender { rank: 9 },
+            Blame::SlowReceiver { rank: 9 },
+            Blame::SlowGpu { rank: 9 },
+            Blame::SlowNode { ranks: (8..16).collect() },
+        ];
+        for blame in all {
+            let accused = blame.ranks();
+            let good: Vec<u32> = (0..24).filter(|rank| !accused.contains(rank)).collect();
+            for comparison in [alone(&places, &blame, &good, 0), in_a_ring(&places, &blame, &good)] {
+                let Comparison { accused: with, fair } = comparison.unwrap();
+                let has = |test: &Test, rank: &u32| test.groups.iter().flatten().any(|other| other == rank);
+                assert!(accused.iter().any(|rank| has(&with, rank)), "{blame:?} {with:?}");
+                assert!(!accused.iter().any(|rank| has(&fair, rank)), "{blame:?} {fair:?}");
+                let lengths = |test: &Test| test.groups.iter().map(Vec::len).collect::<Vec<_>>();
+                assert_eq!(lengths(&with), lengths(&fair), "{blame:?}");
+                if with.groups.len() == 1 && with.groups[0].len() == 2 {
+                    let far = |test: &Test| !places.together(test.groups[0][0], test.groups[0][1]);
+                    assert_eq!(far(&with), far(&fair), "{blame:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn in_a_ring_the_accused_sends_to_another_host() {
+        let places = Places::of(&(0..24).map(|rank| rank / 8).collect::<Vec<u32>>());
+        let good: Vec<u32> = (0..24).filter(|rank| *rank != 12).collect();
+        let ring =
+            in_a_ring(&places, &Blame::SlowSender { rank: 12 }, &good).unwrap().accused.groups.remove(0);
+        let at = ring.iter().position(|rank| *rank == 12).unwrap();
+        assert!(!places.together(12, ring[(at + 1) % ring.len()]), "{ring:?}");
+        // With nobody elsewhere its own host must do.
+        let near: Vec<u32> = (8..12).collect();
+        assert!(in_a_ring(&places, &Blame::SlowSender { rank: 12 }, &near).is_some());
+    }
+
+    #[test]
+    fn a_link_is_in_one_of_two_rings() {
+        let places = Places::of(&[0, 1, 2, 3]);
+        let blame = Blame::SlowLink { from: 3, to: 1 };
+        let edges = |test: &Test| {
+            let ring = &test.groups[0];
+            (0..ring.len()).map(|at| (ring[at], ring[(at + 1) % ring.len()])).collect::<Vec<_>>()
+        };
+        let rings = in_a_ring(&places, &blame, &[0, 2]).unwrap();
+        assert!(edges(&rings.accused).contains(&(3, 1)));
+        assert!(!edges(&rings.fair).contains(&(3, 1)) && !edges(&rings.fair).contains(&(1, 3)));
+        assert_eq!(in_a_ring(&places, &blame, &[]), None);
+        assert_eq!(alone(&places, &blame, &[], 0).unwrap().fair.groups, [[1, 3]]);
+        let alone = alone(&places, &blame, &[0, 2], 0).unwrap();
+        assert_eq!(alone.fair.groups, [[3, 0], [2, 1]]);
+    }
+}

@@ -1,0 +1,400 @@
+//! The machine: which tests, in which order, until a name or the end of what can be asked.
+//!
+//! Halves by the bits of a rank's place narrow a slow or late rank down; rounds of disjoint pairs among the suspects
+//! (or all) tell its kind; what nobody explains is looked for in all pairs. Every name is confirmed twice before it
+//! counts. Whoever was named is left out, and the search starts again.
+
+use std::collections::VecDeque;
+
+use super::compare::{self, Comparison};
+use super::polish::Cell;
+use super::rounds::{against, pairs, sample, splits, tournament};
+use super::suspects::{Limits, MOST, MOST_LINKS, Suspects, candidates, suspects};
+use super::verdict::{Blame, Finding, Verdict};
+use super::{Places, Shape, Size, Test};
+
+/// Up to so many ranks, all pairs are fewer tests than a search.
+const FEW: usize = 8;
+/// Repeats of all pairs among few ranks, and of a split; the shortest counts, since interference only adds time.
+const REPEATS: usize = 5;
+const SPLIT_REPEATS: usize = 3;
+/// Rounds of a few suspects against others, and of all ranks.
+const NARROW_ROUNDS: usize = 4;
+const BROAD_ROUNDS: usize = 6;
+/// The most suspects who meet each other as well.
+const CROWD: usize = 16;
+/// What the tests in the queue are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Halves of all ranks.
+    Split,
+    /// Pairs of the suspects.
+    Narrow,
+    /// A few pairs of everyone.
+    Broad,
+    /// All pairs.
+    Full,
+    /// The candidates alone.
+    Alone,
+    /// The candidates in rings.
+    Ring,
+    /// Nothing more is asked.
+    Done,
+}
+
+/// A candidate on trial.
+#[derive(Clone, Debug)]
+struct Trial {
+    blame: Blame,
+    /// Pairs of times with and without it, alone.
+    alone: Vec<(f64, f64)>,
+}
+
+/// Asks by [`Localiser::ask`], hears by [`Localiser::tell`], and has a [`Localiser::verdict`] when it asks no more.
+#[derive(Clone, Debug)]
+pub struct Localiser {
+    places: Places,
+    limits: Limits,
+    /// Ranks that are not named.
+    left: Vec<u32>,
+    stage: Stage,
+    queue: VecDeque<Test>,
+    heard: Vec<(Test, Vec<f64>)>,
+    asked: usize,
+    /// The stage that the trials came from.
+    from: Stage,
+    trials: Vec<Trial>,
+    findings: Vec<Finding>,
+    doubts: Vec<String>,
+    /// A split of the last search had a slower half.
+    uneven: bool,
+}
+
+/// The most tests that are asked among `ranks` ranks: linear, because a slow link can only be seen by its own pair,
+/// and n / 2 pairs fit into a test; a rank alone is found after O(log n).
+pub fn bound(ranks: u32) -> usize {
+    let (n, bits) = (ranks as usize, (u32::BITS - ranks.saturating_sub(1).leading_zeros()) as usize);
+    let passes = MOST + 1;
+    let trials = 4 * compare::REPEATS * (MOST + MOST_LINKS);
+    let pass = 2 * SPLIT_REPEATS * (bits + 1) + 3 * (NARROW_ROUNDS + CROWD + BROAD_ROUNDS) + 2 * trials;
+    if n <= FEW { passes * (3 * REPEATS * n + trials) } else { passes * pass + 2 * n + trials }
+}
+
+impl Localiser {
+    /// For ranks at `places`.
+    pub fn new(places: Places, limits: Limits) -> Self {
+        let left = (0..places.ranks()).collect();
+        let mut new = Self {
+            places,
+            limits,
+            left,
+            stage: Stage::Done,
+            queue: VecDeque::new(),
+            heard: Vec::new(),
+            asked: 0,
+            from: Stage::Done,
+            trials: Vec::new(),
+            findings: Vec::new(),
+            doubts: Vec::new(),
+            uneven: false,
+        };
+        new.search();
+        new
+    }
+
+    /// The test to run next; `None` when there is a verdict.
+    pub fn ask(&mut self) -> Option<Test> {
+        while self.queue.is_empty() && self.stage != Stage::Done {
+            self.conclude();
+        }
+        self.queue.pop_front().inspect(|_| self.asked += 1)
+    }
+
+    /// The times of `test`, one for each of its groups, in µs per operation.
+    pub fn tell(&mut self, test: Test, times_us: Vec<f64>) {
+        self.heard.push((test, times_us));
+    }
+
+    /// Ends the search, for example because time is up.
+    pub fn stop(&mut self, reason: &str) {
+        if self.stage != Stage::Done {
+            self.doubts.push(reason.to_owned());
+            self.enter(Stage::Done, Vec::new());
+        }
+    }
+
+    /// Tests asked so far.
+    pub fn asked(&self) -> usize {
+        self.asked
+    }
+
+    /// What it came to; before the end, what there is so far.
+    pub fn verdict(&self) -> Verdict {
+        if !self.findings.is_empty() {
+            let mut findings = self.findings.clone();
+            findings.sort_by(|a, b| a.blame.cmp(&b.blame));
+            return Verdict::Named { findings };
+        }
+        match self.doubts.as_slice() {
+            [] if self.uneven => {
+                let reason = "one half of the ranks is slower than the other, and no pair shows why";
+                Verdict::NotLocalised { reasons: vec![reason.to_owned()] }
+            }
+            [] => Verdict::Even,
+            reasons => Verdict::NotLocalised { reasons: reasons.to_vec() },
+        }
+    }
+
+    fn enter(&mut self, stage: Stage, tests: Vec<Test>) {
+        self.stage = stage;
+        self.queue = tests.into();
+        self.heard.clear();
+    }
+
+    /// Starts a search among the ranks that are left.
+    fn search(&mut self) {
+        match self.left.len() {
+            0 | 1 => self.enter(Stage::Done, Vec::new()),
+            ..=FEW => self.all_pairs(),
+            _ => {
+                let halves: Vec<_> = splits(&self.left).into_iter().map(Vec::from).collect();
+                let ring = |size| {
+                    halves.iter().map(move |halves| Test { shape: Shape::Ring, size, groups: halves.clone() })
+                };
+                let tests = (0..SPLIT_REPEATS).flat_map(|_| ring(Size::Small).chain(ring(Size::Large)));
+                self.enter(Stage::Split, tests.collect());
+            }
+        }
+    }
+
+    fn all_pairs(&mut self) {
+        let rounds = tournament(&self.left);
+        let few = self.left.len() <= FEW;
+        let repeats = if few { REPEATS } else { 1 };
+        let tests = (0..repeats).flat_map(|_| rounds.iter().flat_map(|round| pairs(round, few)));
+        self.enter(Stage::Full, tests.collect());
+    }
+
+    fn conclude(&mut self) {
+        match self.stage {
+            Stage::Split => self.narrow(),
+            Stage::Narrow | Stage::Broad | Stage::Full => self.accuse(),
+            Stage::Alone => self.heard_alone(),
+            Stage::Ring => self.heard_rings(),
+            Stage::Done => {}
+        }
+    }
+
+    /// From the splits to pairs of those who were in the slower half whenever one was slower.
+    fn narrow(&mut self) {
+        let mut suspected = self.left.clone();
+        self.uneven = false;
+        let splits = self.heard.len() / SPLIT_REPEATS;
+        for split in 0..splits {
+            let (test, _) = &self.heard[split];
+            let limit = if test.size == Size::Small { self.limits.late } else { self.limits.slow };
+            let best = |half: usize| {
+                let repeats = (0..SPLIT_REPEATS).filter_map(|at| self.heard[split + at * splits].1.get(half));
+                repeats.copied().fold(f64::INFINITY, f64::min)
+            };
+            let ratio = (best(1) / best(0)).ln();
+            if ratio.abs() > limit {
+                let slower = &test.groups[usize::from(ratio > 0.0)];
+                suspected.retain(|rank| slower.contains(rank));
+                self.uneven = true;
+            }
+        }
+        if suspected.is_empty() || suspected.len() * 2 > self.left.len() {
+            return self.broaden();
+        }
+        let others: Vec<u32> = self.left.iter().copied().filter(|rank| !suspected.contains(rank)).collect();
+        let mut rounds = against(&suspected, &others, NARROW_ROUNDS);
+        if suspected.len() <= CROWD {
+            rounds.extend(tournament(&suspected));
+        }
+        self.enter(Stage::Narrow, rounds.iter().flat_map(|round| pairs(round, true)).collect());
+    }
+
+    fn broaden(&mut self) {
+        let rounds = sample(&self.left, BROAD_ROUNDS);
+        self.enter(Stage::Broad, rounds.iter().flat_map(|round| pairs(round, true)).collect());
+    }
+
+    /// The next stage when nothing was found in `stage`.
+    fn go_on(&mut self, stage: Stage) {
+        match stage {
+            Stage::Narrow => self.broaden(),
+            Stage::Broad => self.all_pairs(),
+            _ => self.enter(Stage::Done, Vec::new()),
+        }
+    }
+
+    /// From times of pairs to candidates on trial.
+    fn accuse(&mut self) {
+        let look = |size, least| {
+            let (cells, noise) = self.cells(size);
+            suspects(&self.places, &cells, noise, least)
+        };
+        let (small, large) = (look(Size::Small, self.limits.late), look(Size::Large, self.limits.slow));
+        let stage = self.stage;
+        match self.names(&small, &large) {
+            Ok(names) if names.is_empty() => self.go_on(stage),
+            Ok(names) => {
+                self.from = stage;
+                self.trials = names.into_iter().map(|blame| Trial { blame, alone: Vec::new() }).collect();
+                self.put_on_trial();
+            }
+            Err(doubt) => {
+                self.doubts.push(doubt);
+                self.go_on(stage);
+            }
+        }
+    }
+
+    /// The candidates that this stage can tell.
+    fn names(&self, small: &Suspects, large: &Suspects) -> Result<Vec<Blame>, String> {
+        let mut names = candidates(&self.places, &self.left, small, large)?;
+        let ranks = names.iter().any(|blame| !is_link(blame));
+        // Until all pairs have been seen, one bad link may be one of many; and where few ranks are left, a bad rank
+        // hides them: they have their turn when it is gone.
+        let early = self.stage != Stage::Full || (self.left.len() <= FEW && ranks);
+        names.retain(|blame| !(early && is_link(blame)));
+        Ok(names)
+    }
+
+    /// The shortest time of each directed pair that was measured, as logarithms, and the noise of these as far as
+    /// repeats tell: how far apart the two shortest are in the mean.
+    fn cells(&self, size: Size) -> (Vec<Cell>, f64) {
+        let mut cells = Vec::new();
+        for (test, times_us) in self.heard.iter().filter(|(test, _)| test.size == size) {
+            for (group, time_us) in test.groups.iter().zip(times_us) {
+                let [from, to] = group[..] else { continue };
+                let y = time_us.max(1e-3).ln();
+                cells.push(Cell { from, to, y });
+                if test.shape == Shape::Ring {
+                    cells.push(Cell { from: to, to: from, y });
+                }
+            }
+        }
+        if self.left.len() <= FEW {
+            cells.sort_by(|a, b| (a.from, a.to).cmp(&(b.from, b.to)).then(a.y.total_cmp(&b.y)));
+            let repeats: Vec<&[Cell]> = cells.chunk_by(|a, b| (a.from, a.to) == (b.from, b.to)).collect();
+            let gaps = repeats.iter().filter_map(|repeats| Some(repeats.get(1)?.y - repeats.first()?.y));
+            let noise = gaps.sum::<f64>() / repeats.len().max(1) as f64;
+            let shortest = repeats.iter().filter_map(|repeats| repeats.first().copied()).collect();
+            return (shortest, noise);
+        }
+        (cells, 0.0)
+    }
+
+    /// Those whom nobody accuses, to compare `blame` with: the ends of links are fair company for a rank.
+    fn good(&self, blame: &Blame) -> Vec<u32> {
+        let counted = |trial: &&Trial| is_link(blame) || !is_link(&trial.blame);
+        let accused: Vec<u32> =
+            self.trials.iter().filter(counted).flat_map(|trial| trial.blame.ranks()).collect();
+        self.left.iter().copied().filter(|rank| !accused.contains(rank)).collect()
+    }
+
+    fn put_on_trial(&mut self) {
+        let comparisons =
+            self.possible(|this, blame| compare::alone(&this.places, blame, &this.good(blame), 0));
+        self.enter(Stage::Alone, comparisons.iter().flat_map(Comparison::tests).collect());
+    }
+
+    /// The comparisons of the trials; a trial that has none is dropped with a doubt.
+    fn possible(&mut self, compare: impl Fn(&Self, &Blame) -> Option<Comparison>) -> Vec<Comparison> {
+        let made: Vec<_> = self.trials.iter().map(|trial| compare(self, &trial.blame)).collect();
+        let (mut trials, mut comparisons) = (Vec::new(), Vec::new());
+        for (trial, comparison) in std::mem::take(&mut self.trials).into_iter().zip(made) {
+            if let Some(comparison) = comparison {
+                comparisons.push(comparison);
+                trials.push(trial);
+            } else {
+                let (kind, ranks) = (trial.blame.kind(), trial.blame.ranks());
+                self.doubts.push(format!("{kind} {ranks:?}: too few others to compare with"));
+            }
+        }
+        self.trials = trials;
+        comparisons
+    }
+
+    /// The pairs of times that were heard, by trial.
+    fn pairs_heard(&self) -> Vec<Vec<(f64, f64)>> {
+        // What counts of a test is its slowest group.
+        let longest = |(_, times_us): &(Test, Vec<f64>)| times_us.iter().copied().fold(0.0, f64::max);
+        let times: Vec<f64> = self.heard.iter().map(longest).collect();
+        times.chunks_exact(2 * compare::REPEATS).map(Comparison::pairs).collect()
+    }
+
+    /// Who is slow alone too goes on to a ring.
+    fn heard_alone(&mut self) {
+        let heard = self.pairs_heard();
+        let (mut kept, mut dropped) = (Vec::new(), Vec::new());
+        for (mut trial, pairs) in std::mem::take(&mut self.trials).into_iter().zip(heard) {
+            trial.alone = pairs;
+            if compare::confirmed(&trial.blame, &trial.alone) {
+                kept.push(trial);
+            } else {
+                dropped.push(trial.blame);
+            }
+        }
+        // A single look at many links has its share of chance; a rank was seen several times.
+        let seen = dropped.iter().filter(|blame| !is_link(blame));
+        self.doubts.extend(seen.map(|blame| {
+            format!(
+                "{} {:?}: seen together with others, not alone (a shared path?)",
+                blame.kind(),
+                blame.ranks()
+            )
+        }));
+        if kept.len() > MOST {
+            self.doubts.push(format!("more than {MOST} links are slow, without a pattern that is known"));
+            return self.go_on(self.from);
+        }
+        if kept.is_empty() {
+            return self.go_on(self.from);
+        }
+        self.trials = kept;
+        // Where too few are left for a ring, other partners make the second confirmation.
+        let comparisons = self.possible(|this, blame| {
+            let good = this.good(blame);
+            let ring = compare::in_a_ring(&this.places, blame, &good);
+            ring.or_else(|| compare::alone(&this.places, blame, &good, 1))
+        });
+        self.enter(Stage::Ring, comparisons.iter().flat_map(Comparison::tests).collect());
+    }
+
+    /// Who slows a ring down too is named.
+    fn heard_rings(&mut self) {
+        let heard = self.pairs_heard();
+        let mut gone = Vec::new();
+        let known = self.findings.len();
+        for (trial, pairs) in std::mem::take(&mut self.trials).into_iter().zip(heard) {
+            if !compare::confirmed(&trial.blame, &pairs) {
+                let text =
+                    format!("{} {:?}: slow alone, not in a ring", trial.blame.kind(), trial.blame.ranks());
+                self.doubts.push(text);
+                continue;
+            }
+            if !is_link(&trial.blame) {
+                gone.extend(trial.blame.ranks());
+            }
+            self.findings.extend(compare::finding(trial.blame, &trial.alone));
+        }
+        self.left.retain(|rank| !gone.contains(rank));
+        let enough = self.findings.len() >= MOST || self.findings.len() == known;
+        match self.from {
+            Stage::Full if self.places.ranks() as usize > FEW => self.enter(Stage::Done, Vec::new()),
+            stage if enough || gone.is_empty() => self.go_on(stage),
+            _ => self.search(),
+        }
+    }
+}
+
+fn is_link(blame: &Blame) -> bool {
+    matches!(blame, Blame::SlowLink { .. })
+}
+
+#[cfg(test)]
+#[path = "localiser_tests.rs"]
+mod tests;

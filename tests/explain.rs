@@ -16,7 +16,7 @@ fn fakes() -> TempDir {
         gcc.current_dir(&source).args(["-shared", "-fPIC", "-O1", "-o"]).arg(folder.path().join(library));
         assert!(gcc.args(arguments).status().unwrap().success());
     };
-    build("libcuda.so.1", &["-DDEVICES=2", "-DTOTAL=17179869184ull", "cuda.c"]);
+    build("libcuda.so.1", &["-D", "DEVICES=2", "-DTOTAL=17179869184ull", "cuda.c"]);
     build("libnccl.so.2", &["nccl.c"]);
     folder
 }

@@ -116,6 +116,7 @@ impl<'a> Job<'a> {
         let who = setup::who(&launch);
         let (progress, sink) = (Progress::default(), SharedSink::default());
         let deadlines = Settings::deadlines(cli);
+        progress.pace(deadlines.init.min(deadlines.later(Duration::ZERO)));
         progress.enter(Phase::Setup, deadlines.init);
         let watch = Watch::start(who.clone(), &progress, emergency::emergency(&sink))?;
         // Where the launcher tells the local rank, before MPI_Init: an MPI with CUDA support would otherwise open

@@ -16,7 +16,7 @@ use super::net::{Invitation, accept};
 use super::progress::{Phase, Progress, Stand, main_thread};
 use super::signals::Signals;
 use super::wire::{Connection, Message};
-use super::{Sink, TICK};
+use super::{SHORTEST_TICK, Sink, TICK};
 use crate::error::{Exit, leave};
 use crate::session::Abort;
 
@@ -165,9 +165,11 @@ impl Guard {
         let ending = self.ending.map_or(TICK, |(at, _)| at.saturating_duration_since(now));
         let deadline = match self.progress.left() {
             Some(left) if !left.is_zero() => left + Duration::from_millis(1),
-            _ => TICK,
+            // The deadline has passed, and is being looked into.
+            Some(_) => SHORTEST_TICK,
+            None => TICK,
         };
-        role.min(ending).min(deadline).min(TICK)
+        role.min(ending).min(deadline).min(self.progress.tick())
     }
 
     fn event(&mut self, token: Token, now: Instant) {

@@ -2,7 +2,8 @@
 //!
 //! The watchdogs talk over TCP of their own: the library under test, MPI included, may be what hangs. Rank 0's
 //! keeps the table of ranks, judges it, reports once and aborts. Every other keeps its own deadline and acts alone
-//! when rank 0's is silent. A watchdog wakes twice a second and does nothing in between.
+//! when rank 0's is silent. A watchdog wakes when something happens at a socket, at its deadline, and a few times before:
+//! each waking can take a millisecond from a timed loop.
 
 mod failure;
 mod guard;
@@ -28,8 +29,9 @@ use self::guard::{BACKSTOP, Command, Guard, Join, WAKE};
 use super::{Abort, Control};
 use crate::error::{Error, Exit, Result};
 
-/// How often a watchdog looks at its own process.
-const TICK: Duration = Duration::from_millis(500);
+/// How long a watchdog sleeps at most, and how long at least while nothing happens.
+const TICK: Duration = Duration::from_secs(5);
+const SHORTEST_TICK: Duration = Duration::from_millis(500);
 
 /// Writes the report (stderr, record); called once, from the watchdog's thread, before the job is aborted.
 pub type Sink = Arc<dyn Fn(&Failure) + Send + Sync>;

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use super::{SHORTEST_TICK, TICK};
+
 /// What a process is doing; what a deadline belongs to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -109,6 +111,7 @@ struct Cells {
     sequence: AtomicU64,
     entered_ns: AtomicU64,
     deadline_ns: AtomicU64,
+    pace_ns: AtomicU64,
 }
 
 impl Default for Progress {
@@ -121,6 +124,7 @@ impl Default for Progress {
             sequence: AtomicU64::new(0),
             entered_ns: AtomicU64::new(0),
             deadline_ns: AtomicU64::new(u64::MAX),
+            pace_ns: AtomicU64::new(u64::MAX),
         }))
     }
 }
@@ -161,6 +165,18 @@ impl Progress {
             u64::MAX => None,
             limit => Some(Duration::from_nanos(limit.saturating_sub(now))),
         }
+    }
+
+    /// The shortest deadline that a phase will have: nobody tells a sleeping watchdog of a new phase.
+    pub fn pace(&self, shortest: Duration) {
+        let shortest = u64::try_from(shortest.as_nanos()).unwrap_or(u64::MAX);
+        self.0.pace_ns.store(shortest, Ordering::Relaxed);
+    }
+
+    /// How long the watchdog may sleep: a tenth of the shortest deadline, within bounds.
+    pub(super) fn tick(&self) -> Duration {
+        let tenth = Duration::from_nanos(self.0.pace_ns.load(Ordering::Relaxed) / 10);
+        tenth.clamp(SHORTEST_TICK, TICK)
     }
 
     /// Gives the phase `more` time: the whole process was stopped for so long, its work with it.

@@ -72,6 +72,8 @@ fn job(ranks: u32) -> Job {
         thread::spawn(move || {
             let sink: Sink = Arc::new(move |failure: &Failure| drop(report.send((rank, failure.clone()))));
             let progress = Progress::default();
+            // Before the watchdog sleeps for the first time.
+            progress.pace(Duration::from_millis(600));
             let who = Who { rank, host: "here".to_owned(), pid: 1000 + rank, device: String::new() };
             let watch = Watch::start(who.clone(), &progress, sink).unwrap();
             watch.connect(&team, &who, None).unwrap();
@@ -135,6 +137,8 @@ fn a_process_alone_reports_by_itself() {
     let (report, reports) = channel();
     let sink: Sink = Arc::new(move |failure: &Failure| drop(report.send(failure.clone())));
     let progress = Progress::default();
+    // Before the watchdog sleeps for the first time.
+    progress.pace(Duration::from_millis(600));
     let watch = Watch::start(Who::default(), &progress, sink).unwrap();
     let (abort, _aborted) = channel();
     let team =

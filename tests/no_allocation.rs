@@ -89,7 +89,7 @@ fn the_timed_loop_allocates_nothing() {
                 for entry in &ALL {
                     let collective = (entry.build)(Shares::default());
                     let op = collective.traits().reduces.then_some(RedOp::Sum);
-                    let target = Target { bytes: 4096, dtype: Dtype::Float, op, root: 0, warmed: false };
+                    let target = Target { bytes: 4096, dtype: Dtype::Float, op, root: 0 };
                     for placement in Placement::BOTH {
                         let progress = Progress::default();
                         let mut bench = Bench::new(&mut null, &Solo, &progress, &*collective, settings);

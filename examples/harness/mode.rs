@@ -80,7 +80,7 @@ pub(crate) fn ours(
 ) -> Result<f64> {
     let progress = Progress::default();
     let mut bench = Bench::new(backend, control, &progress, collective, mode.settings(iterations, bytes));
-    let target = Target { bytes, dtype: Dtype::Float, op: Some(RedOp::Sum), root: 0, warmed: true };
+    let target = Target { bytes, dtype: Dtype::Float, op: Some(RedOp::Sum), root: 0 };
     let (samples, _) = bench.placement(&target, Placement::OutOfPlace)?;
     samples.first().map(|sample| sample.total_us).ok_or_else(|| Error::Setup("no local rank".to_owned()))
 }

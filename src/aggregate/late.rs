@@ -18,6 +18,8 @@ const MARGIN: f64 = 2.0;
 const PEERS: f64 = 10.0;
 /// … or so many times the skew of the quietest tenth of the barriers.
 const QUIET: f64 = 3.0;
+/// Less than this, in µs, is what a call costs a host, and no lateness: two healthy H200 stood 0.3 µs apart.
+const LEAST_US: f64 = 1.0;
 /// Late in so many of the iterations at least.
 const SHARE: f64 = 0.2;
 /// Chance of being last so often by luck, over all ranks together.
@@ -59,7 +61,7 @@ pub fn late(samples: &[RankSample], clock_error_us: f64, skip: usize) -> Late {
         return Late::Unknown;
     }
     let thresholds: Vec<f64> =
-        excuses(&exits).into_iter().map(|excuse| MARGIN * excuse + clock_error_us).collect();
+        excuses(&exits).into_iter().map(|excuse| (MARGIN * excuse + clock_error_us).max(LEAST_US)).collect();
     let mut contest = Contest::new(times.ranks.len());
     for arrived in &arrivals {
         contest.count(arrived, &thresholds);

@@ -40,8 +40,6 @@ pub struct Target {
     pub op: Option<RedOp>,
     /// Root; 0 where there is none.
     pub root: u32,
-    /// Whether the sizes have been measured in an earlier cycle, so that connections stand and caches are warm.
-    pub warmed: bool,
 }
 
 /// Wall time of a sweep by what it was spent on.
@@ -129,8 +127,7 @@ impl<'a> Bench<'a> {
             self.fill(&cases, &self.pattern(target), 0)?;
         }
         let filled = Instant::now();
-        // What warms a size, connections and clocks, serves both placements.
-        self.warm_up(&cases, target.warmed || placement == Placement::InPlace)?;
+        self.prime(&cases)?;
         self.barrier()?;
         let warmed = Instant::now();
         let samples = self.blocks(&cases)?;
@@ -224,21 +221,31 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// The untimed operations: `-w` of them where the size is new, and always one that primes.
-    fn warm_up(&mut self, cases: &[Case], warmed: bool) -> Result<()> {
-        let deadlines = self.settings.deadlines;
-        self.progress.enter(Phase::FirstUse, deadlines.first_use());
+    /// One untimed operation, which makes connections where there are none yet.
+    fn prime(&mut self, cases: &[Case]) -> Result<()> {
+        let deadline = self.settings.deadlines.first_use();
+        self.progress.enter(Phase::FirstUse, deadline);
         self.operation(cases, 0)?;
-        self.backend.wait(deadlines.first_use())?;
-        if warmed {
-            return Ok(());
-        }
-        let deadline = deadlines.later(self.expected(self.settings.warmup));
+        self.backend.wait(deadline)
+    }
+
+    /// The untimed operations of a size before a series: `-w` of them out of place, behind one that makes connections.
+    /// All sizes are warmed before the first is measured, as in nccl-tests, so that a GPU's clock and what a process does
+    /// in its first moments are not the smallest sizes' alone.
+    pub fn warm(&mut self, target: &Target) -> Result<()> {
+        let begin = Instant::now();
+        let cases = self.cases(target, Placement::OutOfPlace)?;
+        self.prepare(target, Placement::OutOfPlace)?;
+        self.progress.size(target.bytes);
+        self.prime(&cases)?;
+        let deadline = self.settings.deadlines.first_use();
         self.progress.enter(Phase::WarmUp, deadline);
         for index in 0..self.settings.warmup {
-            self.operation(cases, index)?;
+            self.operation(&cases, index)?;
         }
-        self.backend.wait(deadline)
+        self.backend.wait(deadline)?;
+        self.spent.warm_up += begin.elapsed();
+        Ok(())
     }
 
     /// One operation of every local rank, at its place in the rotation of buffers.
@@ -280,18 +287,6 @@ impl<'a> Bench<'a> {
             times_us.push(self.backend.now().saturating_sub(start) as f64 / 1e3);
         }
         Ok(times_us)
-    }
-
-    /// A few small untimed operations before a series: an idle GPU's clock is low, and the first row would carry it.
-    pub fn awaken(&mut self, target: &Target) -> Result<()> {
-        let cases = self.cases(target, Placement::OutOfPlace)?;
-        self.prepare(target, Placement::OutOfPlace)?;
-        self.progress.size(target.bytes);
-        self.progress.enter(Phase::FirstUse, self.settings.deadlines.first_use());
-        for index in 0..20 {
-            self.operation(&cases, index)?;
-        }
-        self.backend.wait(self.settings.deadlines.first_use())
     }
 
     fn barrier(&mut self) -> Result<()> {

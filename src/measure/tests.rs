@@ -42,7 +42,7 @@ impl Run<'_> {
         let progress = Progress::default();
         let mut bench = Bench::new(&mut sim, &Solo, &progress, &*collective, self.settings);
         let op = collective.traits().reduces.then_some(self.op);
-        let target = Target { bytes: self.bytes, dtype: self.dtype, op, root: self.root, warmed: false };
+        let target = Target { bytes: self.bytes, dtype: self.dtype, op, root: self.root };
         let (samples, checked) = bench.placement(&target, placement).unwrap();
         (collective.traits(), samples, checked)
     }
@@ -179,7 +179,7 @@ fn a_late_rank_is_seen_in_arrivals_and_not_in_bare_barriers() {
         let mut bench = Bench::new(&mut sim, &Solo, &progress, &*collective, settings);
         bench.delay = delay;
         let op = collective.traits().reduces.then_some(RedOp::Sum);
-        let target = Target { bytes: 4096, dtype: Dtype::Float, op, root: 0, warmed: false };
+        let target = Target { bytes: 4096, dtype: Dtype::Float, op, root: 0 };
         let (mut samples, _) = bench.placement(&target, Placement::OutOfPlace).unwrap();
         let (error_us, gpu_us) = bench.exits(&mut samples).unwrap();
         assert_eq!(gpu_us, None);
@@ -232,7 +232,7 @@ fn overhead_comes_in_pairs_and_leaves_the_loop_as_it_was() {
     let progress = Progress::default();
     let mut bench = Bench::new(&mut sim, &Solo, &progress, &*collective, settings);
     let op = collective.traits().reduces.then_some(RedOp::Sum);
-    let target = Target { bytes: 4096, dtype: Dtype::Float, op, root: 0, warmed: false };
+    let target = Target { bytes: 4096, dtype: Dtype::Float, op, root: 0 };
     let pairs = bench.overhead(&target, 5).unwrap();
     assert_eq!(pairs.len(), 5);
     assert!(pairs.iter().flatten().all(|us| (5.0..20.0).contains(us)), "{pairs:?}");

@@ -1,7 +1,5 @@
 //! The sweep: every type, reduction and root; every cycle; every size; both placements.
 
-use std::collections::HashSet;
-
 use super::reporter::Reporter;
 use super::timing::Timing;
 use crate::aggregate::{ClockError, RankSample};
@@ -38,9 +36,6 @@ pub(super) struct Gathered {
     pub(super) stop: Option<Stop>,
 }
 
-/// Largest size of the operations that wake a GPU before a series.
-const AWAKENING_BYTES: u64 = 1 << 16;
-
 /// Measures everything; `reporter` is rank 0's.
 pub(super) fn sweep(
     bench: &mut Bench<'_>,
@@ -62,28 +57,15 @@ pub(super) fn sweep(
             }
             continue;
         }
-        if cli.warmup > 0 {
-            let bytes = range.min_bytes.min(AWAKENING_BYTES);
-            bench.awaken(&Target {
-                bytes,
-                dtype: series.dtype,
-                op,
-                root: series.root.unwrap_or(0),
-                warmed: false,
-            })?;
+        let root = series.root.unwrap_or(0);
+        let target = |bytes| Target { bytes, dtype: series.dtype, op, root };
+        for bytes in range.sizes(cli).filter(|_| cli.warmup > 0) {
+            bench.warm(&target(bytes))?;
         }
-        let mut warmed = HashSet::new();
         let mut cycle = 0;
         while cli.cycles == 0 || cycle < cli.cycles {
             for bytes in in_order(range.sizes(cli).collect(), &cli.extent, cycle) {
-                let target = Target {
-                    bytes,
-                    dtype: series.dtype,
-                    op,
-                    root: series.root.unwrap_or(0),
-                    warmed: !warmed.insert(bytes),
-                };
-                row(bench, series, &target, cycle, timing.as_deref_mut(), reporter)?;
+                row(bench, series, &target(bytes), cycle, timing.as_deref_mut(), reporter)?;
             }
             cycle += 1;
         }

@@ -158,8 +158,7 @@ impl Job<'_> {
         let op = series.op.filter(|_| self.collective.traits().reduces);
         let mut calls = Vec::new();
         for bytes in [8, 64 << 10, 4 << 20].into_iter().filter(|bytes| *bytes <= range.max_bytes) {
-            let target =
-                Target { bytes, dtype: series.dtype, op, root: series.root.unwrap_or(0), warmed: false };
+            let target = Target { bytes, dtype: series.dtype, op, root: series.root.unwrap_or(0) };
             let mine = bench.cold_calls(&target, CALLS)?;
             calls.push((bytes, mine.into_iter().map(longest).collect::<Result<Vec<f64>>>()?));
         }
@@ -211,7 +210,7 @@ impl Job<'_> {
         };
         let op = series.op.filter(|_| self.collective.traits().reduces);
         let root = series.root.unwrap_or(0);
-        let target = |bytes| Target { bytes, dtype: series.dtype, op, root, warmed: true };
+        let target = |bytes| Target { bytes, dtype: series.dtype, op, root };
         let sizes: Vec<u64> = range.sizes(self.cli).collect();
         if self.cli.overhead {
             // The smallest, a middle and the largest size.

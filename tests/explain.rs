@@ -32,8 +32,8 @@ fn run(fakes: &TempDir, folder: &Path, program: &str, variables: &[(&str, &str)]
             command.env_remove(name);
         }
     }
-    command.args(["-g", "2", "-b", "1K", "-e", "1K", "-n", "2", "-w", "1", "-c", "0", "--explain"]);
-    command.args(["--record", "record.jsonl"]).current_dir(folder);
+    command.args(["-b", "1K", "-e", "1K", "-n", "2", "-w", "1", "-c", "0", "--explain"]);
+    command.args(["-g", "2", "--record", "record.jsonl"]).current_dir(folder);
     command.env("LD_LIBRARY_PATH", fakes.path()).env("TMPDIR", folder);
     let output = command.envs(variables.iter().copied()).output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();

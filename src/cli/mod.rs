@@ -1,5 +1,6 @@
 //! The command line: nccl-tests' flags under their own names, and ours. Text to values; no machine is asked.
 
+mod arrivals;
 pub mod env;
 mod extent;
 mod flags;
@@ -59,7 +60,7 @@ pub struct Cli {
     /// Operations aggregated into one iteration (one group)
     #[arg(short = 'm', long = "agg_iters", value_name = "N", default_value = "1", value_parser = hex_or_decimal)]
     pub aggregated: u64,
-    /// Warm-up operations of each size and placement
+    /// Warm-up operations of each size, out of place, before the first is measured
     #[arg(short = 'w', long = "warmup_iters", value_name = "N", default_value = "1", value_parser = hex_or_decimal)]
     pub warmup: u64,
     /// Passes over all sizes; 0 goes on until stopped
@@ -307,24 +308,6 @@ impl Cli {
         self.validate_arrivals()
     }
 
-    /// What needs a common start of all ranks before every call, or `-I`.
-    fn validate_arrivals(&self) -> Result<(), Error> {
-        let usage = |text: &str| Err(Error::Usage(text.to_owned()));
-        let meets = matches!(self.blocking, 1 | 3) && self.graph == 0;
-        if self.inject.iter().any(|fault| matches!(fault, Inject::Late { .. })) && !meets {
-            return usage(
-                "--inject late is hidden where ranks do not meet before every call: use -z 1 or -z 3, and no -G",
-            );
-        }
-        if self.overhead && (self.per_iteration != 1 || self.graph > 0) {
-            return usage("--overhead measures what -I 1 costs: add -I 1, and leave -G out");
-        }
-        if self.self_test && (self.per_iteration != 1 || !meets) {
-            return usage("--self-test needs -I 1 and -z 1 or -z 3, and no -G");
-        }
-        Ok(())
-    }
-
     /// Puts aside what nccl-tests puts aside with a word on stderr: odd values of `-I` and `-K`, and what
     /// cannot be captured under `-G`. Returns the words.
     pub fn settle(&mut self) -> Vec<String> {
@@ -363,6 +346,7 @@ impl Cli {
             words.push("per-iteration skip (-K) requires per-iteration timing (-I 1). Disabling.".to_owned());
             self.skip = 0;
         }
+        words.extend(self.never_told());
         words
     }
 

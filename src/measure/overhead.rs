@@ -11,6 +11,7 @@ impl Bench<'_> {
         let cases = self.cases(target, Placement::OutOfPlace)?;
         self.prepare(target, Placement::OutOfPlace)?;
         self.progress.size(target.bytes);
+        self.prime(&cases)?;
         let mut times_us = Vec::with_capacity(pairs);
         for pair in 0..pairs {
             let mut both = [0.0; 2];

@@ -31,8 +31,9 @@ impl<'a> Source<'a> {
         })?;
         let name = preamble.program.trim_end_matches("_perf");
         let entry = ALL.iter().find(|entry| entry.name == name);
-        let entry = entry
-            .ok_or_else(|| Error::Unsupported(format!("there is no collective '{}'", preamble.program)))?;
+        let entry = entry.ok_or_else(|| {
+            Error::Unsupported(format!("a record of {} has no figures to compute again", preamble.program))
+        })?;
         let mut groups = BTreeMap::<u32, Vec<u32>>::new();
         for site in &preamble.sites {
             groups.entry(site.group).or_default().push(site.rank);

@@ -300,6 +300,13 @@ impl Sink {
         self.pens().print(lines);
     }
 
+    /// The record's last event where there is no footer. The error is the first output that failed, already reported.
+    pub fn end(&self, event: &Event) -> Result<()> {
+        let mut pens = self.pens();
+        pens.event(event);
+        pens.failure.take().map_or(Ok(()), Err)
+    }
+
     /// The footer, and the end of both files. The error is the first output that failed, already reported.
     pub fn finish(&self, outcome: &Outcome, exit_code: u8) -> Result<()> {
         let mut pens = self.pens();

@@ -69,10 +69,16 @@ impl LateReporter {
 
     fn place(&self, rank: u32) -> String {
         let site = self.sites.iter().find(|site| site.rank == rank);
-        site.map_or_else(String::new, |site| match site.device.compute_capability {
+        let Some(site) = site else { return String::new() };
+        // One thread calls for all its ranks in turn, and the last of them is the one that is named.
+        let twins =
+            self.sites.iter().filter(|other| (&other.host, other.pid) == (&site.host, site.pid)).count();
+        let shared =
+            if twins > 1 { format!(", for the {twins} ranks of pid {}", site.pid) } else { String::new() };
+        match site.device.compute_capability {
             0 => format!(" ({}, pid {})", site.host, site.pid),
-            _ => format!(" ({}, GPU {} [{}])", site.host, site.device.index, site.device.bus_id),
-        })
+            _ => format!(" ({}, GPU {} [{}]{shared})", site.host, site.device.index, site.device.bus_id),
+        }
     }
 }
 

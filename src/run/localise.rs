@@ -27,7 +27,8 @@ pub(super) fn load(kind: Kind, size: Size) -> Load {
 
 /// Bytes that the buffers must hold for it; 0 without `--localize`.
 pub(super) fn room_bytes(cli: &Cli) -> u64 {
-    if cli.localize { load(cli.backend, Size::Large).bytes } else { 0 }
+    // A matrix's small messages have 8 bytes.
+    if cli.localize { load(cli.backend, Size::Large).bytes } else { 8 * u64::from(cli.matrix) }
 }
 
 /// Tests until there is a verdict. Every process takes part; the first one, whose `reporter` is there, decides.

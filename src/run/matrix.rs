@@ -51,7 +51,10 @@ pub(super) fn measure(
     let mut rounds = tournament(&all);
     let mut samples = Samples {
         ranks,
-        times_us: (0..ranks * ranks).map(|_| std::array::from_fn(|_| Vec::new())).collect(),
+        // Only the first process is told times.
+        times_us: (0..reporter.map_or(0, |_| ranks * ranks))
+            .map(|_| std::array::from_fn(|_| Vec::new()))
+            .collect(),
     };
     for _ in 0..REPEATS {
         for round in &rounds {
@@ -122,8 +125,9 @@ fn alone(bench: &mut Bench<'_>, pairs: &[(u32, u32)], large_bytes: u64, samples:
     for _ in 0..REPEATS {
         for (from, to) in pairs {
             let test = Test { shape: Shape::OneWay, size: Size::Large, groups: vec![vec![*from, *to]] };
-            let times = bench.probe(&test, load)?.unwrap_or_default();
-            samples.of(*from, *to)[KINDS].extend(times);
+            if let Some(times) = bench.probe(&test, load)? {
+                samples.of(*from, *to)[KINDS].extend(times);
+            }
         }
     }
     Ok(())
@@ -201,6 +205,6 @@ fn show(reporter: &Reporter, cli: &Cli, matrix: &Matrix, found: &Suspects) -> Re
 /// The last lines, and the code to leave with.
 pub(super) fn end(reporter: &Reporter) -> Exit {
     reporter.sink.print(&matrix::footer(&reporter.preamble));
-    reporter.sink.event(&Event::Ended { exit_code: Exit::Success.code(), end_time: local_time() });
-    Exit::Success
+    let ended = Event::Ended { exit_code: Exit::Success.code(), end_time: local_time() };
+    reporter.sink.end(&ended).map_or_else(|error| error.exit(), |()| Exit::Success)
 }

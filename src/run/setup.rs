@@ -46,6 +46,17 @@ pub(super) fn refuse_shape(cli: &Cli, environment: &Environment) -> Result<()> {
         _ if cli.matrix && (environment.split.is_some() || cli.localize) => {
             Some("p2p_matrix_perf measures all pairs: leave NCCL_TESTS_SPLIT and --localize out")
         }
+        Kind::Nccl if cli.gpus > 1 && (cli.localize || cli.matrix) => Some(
+            "a thread has one clock for all its GPUs, so that pairs cannot be told apart: use -t, or a process for each GPU",
+        ),
+        _ if cli.matrix && (cli.json.is_some() || environment.min_busbw_gbps.is_some()) => {
+            Some("p2p_matrix_perf has no rows for -J and NCCL_TESTS_MIN_BW: use --record and --csv")
+        }
+        _ if cli.matrix
+            && (cli.self_test || cli.overhead || cli.extent.precision.or(cli.extent.budget).is_some()) =>
+        {
+            Some("p2p_matrix_perf has no sweep: leave --self-test, --overhead, --precision and --budget out")
+        }
         _ if cli.csv.is_some() && !cli.matrix => Some("--csv belongs to p2p_matrix_perf"),
         Kind::Nccl | Kind::Mpi | Kind::Sim => None,
     };

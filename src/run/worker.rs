@@ -151,7 +151,9 @@ impl Job<'_> {
         const CALLS: usize = 10;
         let longest = |us: f64| seat.control.vote((us * 1e3) as u64).map(|ns| ns as f64 / 1e3);
         let mut steps = Vec::new();
-        for (name, us) in self.timeline().steps_us() {
+        // Not in the loop's head, where the lock would last until its end, and other threads vote behind it.
+        let known = self.timeline().steps_us();
+        for (name, us) in known {
             steps.push((name.to_owned(), longest(us)?));
         }
         let Some(series) = series.first() else { return Ok(()) };
@@ -295,7 +297,8 @@ impl Job<'_> {
         let (capacity, formula) = limits::capacity(backend.kind(), memory, 8 * cli.unalign);
         let bounds = limits::bounds(cli.min_bytes, cli.max_bytes, capacity, formula, cli.strict_size);
         let bounds = together(control, host, bounds)?;
-        let dtypes = cli.dtype.choose(&Dtype::ALL);
+        // A matrix sends bytes.
+        let dtypes = if cli.matrix { vec![Dtype::Uint8] } else { cli.dtype.choose(&Dtype::ALL) };
         together(control, host, limits::countable(bounds.max_bytes, &dtypes, backend.largest_count()))?;
         Ok(bounds)
     }

@@ -1,0 +1,49 @@
+//! What flags around arrivals need of each other.
+
+use super::Cli;
+use crate::error::Error;
+use crate::vocab::Inject;
+
+impl Cli {
+    /// What needs a common start of all ranks before every call, or `-I`.
+    pub(super) fn validate_arrivals(&self) -> Result<(), Error> {
+        let usage = |text: &str| Err(Error::Usage(text.to_owned()));
+        let meets = matches!(self.blocking, 1 | 3) && self.graph == 0;
+        if self.inject.iter().any(|fault| matches!(fault, Inject::Late { .. })) && !meets {
+            return usage(
+                "--inject late is hidden where ranks do not meet before every call: use -z 1 or -z 3, and no -G",
+            );
+        }
+        if self.overhead && (self.per_iteration != 1 || self.graph > 0) {
+            return usage("--overhead measures what -I 1 costs: add -I 1, and leave -G out");
+        }
+        if self.inject.iter().filter(|fault| matches!(fault, Inject::Late { .. })).count() > 1 {
+            return usage("one rank at a time can be injected as late");
+        }
+        let blocks = self.extent.precision.or(self.extent.budget).is_some();
+        if blocks && (self.self_test || self.inject.iter().any(|fault| matches!(fault, Inject::Late { .. })))
+        {
+            return usage("arrivals are known of one timed block: leave --precision and --budget out");
+        }
+        if self.self_test && (self.iterations < 20 || self.skip != 0) {
+            return usage("--self-test judges 20 iterations or more: use -n 20, and leave -K out");
+        }
+        if self.self_test && (self.per_iteration != 1 || !meets) {
+            return usage("--self-test needs -I 1 and -z 1 or -z 3, and no -G");
+        }
+        Ok(())
+    }
+
+    /// What `-N 0`, which ends by a signal alone, never comes to.
+    pub(super) fn never_told(&self) -> Option<String> {
+        let asked = [
+            ("--stats", self.extent.stats),
+            ("--overhead", self.overhead),
+            ("--self-test", self.self_test),
+            ("--localize", self.localize),
+        ];
+        let asked: Vec<&str> = asked.into_iter().filter_map(|(flag, asked)| asked.then_some(flag)).collect();
+        (self.cycles == 0 && !asked.is_empty())
+            .then(|| format!("-N 0 never comes to its end: nothing will be seen of {}", asked.join(", ")))
+    }
+}

@@ -426,7 +426,7 @@ fn localisation_leaves_the_table_as_it_is() {
     let shape = |run: &Run| run.rows().iter().map(|row| [row[0].clone(), row[1].clone()]).collect::<Vec<_>>();
     assert_eq!(shape(&plain), shape(&localised));
     assert_eq!(plain.stdout.lines().count(), localised.stdout.lines().count());
-    assert!(localised.took < Duration::from_secs(60), "{:?}", localised.took);
+    assert!(localised.took < Duration::from_mins(1), "{:?}", localised.took);
     let events = record(&path);
     let verdict = events.iter().find(|event| event["event"] == "localised").unwrap();
     assert!(verdict["tests"].as_u64().unwrap() > 0, "{verdict}");

@@ -55,14 +55,11 @@ impl Bench<'_> {
     fn run_loop(&mut self, cases: &[Case], deadline: std::time::Duration) -> Result<()> {
         let Settings { iterations, per_iteration, blocking, .. } = self.settings;
         let outside = blocking == Blocking::WaitThenBarrier;
+        let disturbed = self.stall.is_some() || self.delay.is_some();
         self.stamp(|stamps, local, now| stamps.begin[local] = now)?;
         for iteration in 0..iterations as usize {
-            if let Some(stall) = self.stall {
-                stall.here(Point::Iteration(iteration as u64));
-            }
-            if let Some(delay) = self.delay {
-                self.backend.select(delay.local)?;
-                self.backend.delay(delay.ns);
+            if disturbed {
+                self.disturb(iteration as u64)?;
             }
             if per_iteration || outside {
                 self.stamp(|stamps, local, now| stamps.each[local][CALLED][iteration] = now)?;
@@ -95,6 +92,19 @@ impl Bench<'_> {
         self.stamp(|stamps, local, now| stamps.cpu[local] = now)?;
         self.backend.wait(deadline)?;
         self.stamp(|stamps, local, now| stamps.end[local] = now)
+    }
+
+    /// The faults that are injected before an operation.
+    #[cold]
+    fn disturb(&mut self, iteration: u64) -> Result<()> {
+        if let Some(stall) = self.stall {
+            stall.here(Point::Iteration(iteration));
+        }
+        if let Some(delay) = self.delay {
+            self.backend.select(delay.local)?;
+            self.backend.delay(delay.ns);
+        }
+        Ok(())
     }
 
     /// With `-G` the operations of all iterations are recorded once, and what is timed is the launches of that

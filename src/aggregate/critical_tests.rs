@@ -1,6 +1,6 @@
 use super::*;
-use crate::aggregate::{Average, Check, How, Series, cell};
-use crate::collective::Traffic;
+use crate::aggregate::Series;
+use crate::aggregate::testing::{how, row};
 
 /// A small generator of its own, so that the noise is the same on every machine.
 struct Noise(u64);
@@ -16,31 +16,6 @@ impl Noise {
 const SIZES: [u64; 4] = [8, 1024, 65536, 1 << 20];
 const Z0: Mode = Mode { ranks: 4, blocking: 0, synchronising: true };
 const Z3: Mode = Mode { ranks: 4, blocking: 3, synchronising: true };
-
-fn row(bytes: u64, cycle: u64, ranks: &[RankSample]) -> Row {
-    let how = How {
-        average: Average::Avg,
-        cputime: false,
-        per_iteration: false,
-        skip: 0,
-        processes: &[0, 1, 2, 3],
-    };
-    let traffic = Traffic { bytes, bus_factor: 1.0 };
-    let cells =
-        Placement::BOTH.map(|placement| cell(placement, ranks.to_vec(), traffic, how, Check::NotChecked));
-    Row {
-        requested_bytes: bytes,
-        size_bytes: bytes,
-        count: bytes,
-        dtype: Dtype::Int8,
-        redop: "sum".into(),
-        root: -1,
-        cycle,
-        iterations: 20,
-        timestamp: String::new(),
-        cells: cells.to_vec(),
-    }
-}
 
 fn sample(rank: u32, total_us: f64, event_us: Vec<f64>) -> RankSample {
     let series = Series { event_us, ..Series::default() };
@@ -60,7 +35,7 @@ fn run(mode: Mode, cycles: u64, iterations: usize, extra: &[f64], own_noise: f64
                 sample(rank as u32, total, (0..iterations).map(|_| time()).collect())
             });
             let ranks: Vec<_> = ranks.collect();
-            observer.push(&row(bytes, cycle, &ranks));
+            observer.push(&row(bytes, cycle, &ranks, how(false, 0)));
         }
     }
     observer.verdict()
@@ -127,7 +102,7 @@ fn sizes_that_disagree_name_nobody() {
     for cycle in 0..5 {
         for (at, bytes) in SIZES.into_iter().enumerate() {
             let ranks = (0..4).map(|rank| sample(rank, if rank == at as u32 { 90.0 } else { 50.0 }, vec![]));
-            observer.push(&row(bytes, cycle, &ranks.collect::<Vec<_>>()));
+            observer.push(&row(bytes, cycle, &ranks.collect::<Vec<_>>(), how(false, 0)));
         }
     }
     let verdict = observer.verdict().longest;
@@ -140,7 +115,7 @@ fn rows_of_size_zero_say_nothing() {
     let mut observer = Observer::new(Z0);
     for cycle in 0..9 {
         let ranks: Vec<_> = (0..4).map(|rank| sample(rank, f64::from(rank), vec![])).collect();
-        observer.push(&row(0, cycle, &ranks));
+        observer.push(&row(0, cycle, &ranks, how(false, 0)));
     }
     assert_eq!(observer.verdict().longest, Verdict::TooFewSamples { cycles: 0 });
 }

@@ -8,6 +8,8 @@ mod model;
 mod overhead;
 mod statistics;
 mod summary;
+#[cfg(test)]
+mod testing;
 mod totals;
 
 pub use arrivals::{Arrivals, ClockError, Last, OnGpu, Spread, arrivals};

@@ -1,13 +1,10 @@
 //! What `-I` adds to an operation: the median of paired differences, with an interval that assumes no distribution.
 
-use crate::stats::{median, sorted};
+use crate::stats::{median, median_bounds};
 use serde::{Deserialize, Serialize};
 
 /// Pairs of blocks.
 pub const PAIRS: usize = 20;
-/// Order statistics that bound the median of 20 values with 95.9 %: P(6 ≤ B(20, 1/2) ≤ 14). From 1.
-const BOUNDS: (usize, usize) = (6, 15);
-
 /// In µs per operation. Never subtracted from anything.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Overhead {
@@ -27,12 +24,13 @@ pub fn overhead(pairs_us: &[[f64; 2]]) -> Option<Overhead> {
         return None;
     }
     let added: Vec<f64> = pairs_us.iter().map(|[without, with]| with - without).collect();
-    let ordered = sorted(&added);
+    // Of 20 values the 6th and the 15th: 95.9 %.
+    let (low_us, high_us) = median_bounds(&added)?;
     Some(Overhead {
         without_us: median(&pairs_us.iter().map(|pair| pair[0]).collect::<Vec<_>>())?,
         added_us: median(&added)?,
-        low_us: *ordered.get(BOUNDS.0 - 1)?,
-        high_us: *ordered.get(BOUNDS.1 - 1)?,
+        low_us,
+        high_us,
     })
 }
 

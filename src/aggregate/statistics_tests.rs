@@ -2,32 +2,10 @@
 #![expect(clippy::print_stdout, reason = "docs/METHODOLOGY.md quotes it")]
 
 use super::*;
-use crate::aggregate::{Average, Check, Critical, How, Mode, Observer, RankSample, Series, Verdict, cell};
-use crate::collective::Traffic;
+use crate::aggregate::testing::{how, row};
+use crate::aggregate::{Critical, Mode, Observer, RankSample, Series, Verdict};
 use crate::stats::State;
 use crate::stats::testing::Noise;
-
-fn how(per_iteration: bool, skip: usize) -> How<'static> {
-    How { average: Average::Avg, cputime: false, per_iteration, skip, processes: &[0, 1, 2, 3] }
-}
-
-fn row(bytes: u64, cycle: u64, ranks: &[RankSample], how: How<'_>) -> Row {
-    let traffic = Traffic { bytes, bus_factor: 1.0 };
-    let cells =
-        Placement::BOTH.map(|placement| cell(placement, ranks.to_vec(), traffic, how, Check::NotChecked));
-    Row {
-        requested_bytes: bytes,
-        size_bytes: bytes,
-        count: bytes,
-        dtype: Dtype::Int8,
-        redop: "sum".into(),
-        root: -1,
-        cycle,
-        iterations: 20,
-        timestamp: String::new(),
-        cells: cells.to_vec(),
-    }
-}
 
 fn sample(rank: u32, total_us: f64, interval_us: Vec<f64>) -> RankSample {
     RankSample {

@@ -1,4 +1,4 @@
-//! What flags around arrivals need of each other.
+//! What flags around arrivals, and those that tell at the end, need of others.
 
 use super::Cli;
 use crate::error::Error;
@@ -9,7 +9,7 @@ impl Cli {
     pub(super) fn validate_arrivals(&self) -> Result<(), Error> {
         let usage = |text: &str| Err(Error::Usage(text.to_owned()));
         let meets = matches!(self.blocking, 1 | 3) && self.graph == 0;
-        if self.inject.iter().any(|fault| matches!(fault, Inject::Late { .. })) && !meets {
+        if self.late_ranks() > 0 && !meets {
             return usage(
                 "--inject late is hidden where ranks do not meet before every call: use -z 1 or -z 3, and no -G",
             );
@@ -17,12 +17,11 @@ impl Cli {
         if self.overhead && (self.per_iteration != 1 || self.graph > 0) {
             return usage("--overhead measures what -I 1 costs: add -I 1, and leave -G out");
         }
-        if self.inject.iter().filter(|fault| matches!(fault, Inject::Late { .. })).count() > 1 {
+        if self.late_ranks() > 1 {
             return usage("one rank at a time can be injected as late");
         }
         let blocks = self.extent.precision.or(self.extent.budget).is_some();
-        if blocks && (self.self_test || self.inject.iter().any(|fault| matches!(fault, Inject::Late { .. })))
-        {
+        if blocks && (self.self_test || self.late_ranks() > 0) {
             return usage("arrivals are known of one timed block: leave --precision and --budget out");
         }
         if self.self_test && (self.iterations < 20 || self.skip != 0) {
@@ -32,6 +31,11 @@ impl Cli {
             return usage("--self-test needs -I 1 and -z 1 or -z 3, and no -G");
         }
         Ok(())
+    }
+
+    /// Ranks that are made late on purpose.
+    pub(super) fn late_ranks(&self) -> usize {
+        self.inject.iter().filter(|fault| matches!(fault, Inject::Late { .. })).count()
     }
 
     /// What `-N 0`, which ends by a signal alone, never comes to.

@@ -328,8 +328,7 @@ impl Cli {
             );
             self.blocking = 0;
         }
-        let late = self.inject.iter().any(|fault| matches!(fault, Inject::Late { .. }));
-        if late && self.per_iteration == 0 {
+        if self.late_ranks() > 0 && self.per_iteration == 0 {
             words.push("--inject late is seen in arrivals, which need -I 1".to_owned());
         }
         if self.backend != Kind::Nccl {

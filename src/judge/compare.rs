@@ -2,6 +2,7 @@
 
 use super::verdict::{Blame, Finding};
 use super::{Places, Shape, Size, Test};
+use crate::stats::{median, median_bounds};
 
 /// Pairs of repeats.
 pub(super) const REPEATS: usize = 9;
@@ -37,23 +38,6 @@ impl Comparison {
         };
         times_us.chunks_exact(2).enumerate().map(pair).collect()
     }
-}
-
-/// The median of `values` and its distribution-free 95 % interval: the order statistics l and u with
-/// P(B < l) <= 0.025 and P(B >= u) <= 0.025 for B ~ Bin(n, 1/2). `None` below six values, of which no interval
-/// exists. Source: Hoefler and Belli, SC'15.
-pub fn interval(values: &[f64]) -> Option<(f64, f64, f64)> {
-    let n = values.len();
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let (mut below, mut term, mut l) = (0.0, 0.5_f64.powi(i32::try_from(n).ok()?), 0);
-    while below + term <= 0.025 {
-        below += term;
-        term *= (n - l) as f64 / (l + 1) as f64;
-        l += 1;
-    }
-    let low = *sorted.get(l.checked_sub(1)?)?;
-    Some((low, f64::midpoint(sorted[(n - 1) / 2], sorted[n / 2]), sorted[n - l]))
 }
 
 /// The accused among few: their traffic alone, against the same traffic of others. `good` are the ranks that nobody
@@ -174,19 +158,20 @@ fn ratios(pairs: &[(f64, f64)]) -> Vec<f64> {
 /// Whether the interval of the ratio lies above what counts.
 pub(super) fn confirmed(blame: &Blame, pairs: &[(f64, f64)]) -> bool {
     let least = if matches!(blame, Blame::LateRank { .. }) { CONFIRMED_LATE } else { CONFIRMED };
-    interval(&ratios(pairs)).is_some_and(|(low, _, _)| low > least)
+    median_bounds(&ratios(pairs)).is_some_and(|(low, _)| low > least)
 }
 
 /// A name with the evidence of its first confirmation, after the second.
 pub(super) fn finding(blame: Blame, alone: &[(f64, f64)]) -> Option<Finding> {
-    let (low, median, high) = interval(&ratios(alone))?;
+    let ratios = ratios(alone);
+    let (low, high) = median_bounds(&ratios)?;
     let excess: Vec<f64> = alone.iter().map(|(with, without)| with - without).collect();
     Some(Finding {
         blame,
-        ratio: median.exp(),
+        ratio: median(&ratios)?.exp(),
         ratio_low: low.exp(),
         ratio_high: high.exp(),
-        excess_us: interval(&excess)?.1,
+        excess_us: median(&excess)?,
         repeats: excess.len(),
         confirmations: 2,
     })
@@ -195,18 +180,6 @@ pub(super) fn finding(blame: Blame, alone: &[(f64, f64)]) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn intervals_of_the_median_have_the_known_ranks() {
-        // docs/METHODOLOGY.md: 95 % ranks of the median, counted from 1.
-        for (n, low, high) in [(6, 1, 6), (8, 1, 8), (9, 2, 8), (10, 2, 9), (20, 6, 15), (100, 40, 61)] {
-            let values: Vec<f64> = (1..=n).rev().map(f64::from).collect();
-            let (from, _, to) = interval(&values).unwrap();
-            assert_eq!((from, to), (f64::from(low), f64::from(high)), "{n}");
-        }
-        assert_eq!(interval(&[1.0; 5]), None);
-        assert_eq!(interval(&[3.0, 1.0, 2.0, 4.0, 6.0, 5.0]), Some((1.0, 3.5, 6.0)));
-    }
 
     #[test]
     fn the_two_tests_of_a_comparison_differ_in_the_accused_alone() {

@@ -11,7 +11,6 @@ mod rounds;
 mod suspects;
 mod verdict;
 
-pub use compare::interval;
 pub use localiser::{Localiser, bound};
 pub use matrix::{Link, Matrix};
 pub use polish::{Cell, Polished, polish};

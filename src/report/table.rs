@@ -245,8 +245,7 @@ pub fn critical(critical: &Critical, sites: &[Site]) -> String {
 fn verdict(verdict: &Verdict, side: &str, sites: &[Site]) -> String {
     match verdict {
         Verdict::Named { rank, gap_us, .. } => {
-            let place = sites.iter().find(|site| site.rank == *rank).map(place).unwrap_or_default();
-            format!("{rank}{place} {gap_us:.1} us {side} the next")
+            format!("{} {gap_us:.1} us {side} the next", ranked(*rank, sites))
         }
         Verdict::NotDistinguishable { gap_us, spread_us, cases, distinct } if distinct * 2 > *cases => {
             format!("not distinguishable (sizes disagree; gap {gap_us:.1} us, spread {spread_us:.1} us)")
@@ -260,6 +259,11 @@ fn verdict(verdict: &Verdict, side: &str, sites: &[Site]) -> String {
         }
         Verdict::OneRank => "one rank".to_owned(),
     }
+}
+
+/// `3 (node2, GPU 1)`, or the bare number where the site is not known.
+pub fn ranked(rank: u32, sites: &[Site]) -> String {
+    format!("{rank}{}", sites.iter().find(|site| site.rank == rank).map(place).unwrap_or_default())
 }
 
 /// ` (node2, GPU 1)`: never `on node2`, which a script would drain.

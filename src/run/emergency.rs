@@ -29,6 +29,7 @@ pub(super) fn emergency(sink: &SharedSink) -> OnFailure {
         };
         sink.emergency(&text, &event);
         // The lines of nccl-tests by which tools know a failure.
+        let phase = failure.phase.words();
         for culprit in failure.culprits.iter().take(1) {
             let library = match failure.exit {
                 Exit::Cuda => Some("CUDA"),
@@ -36,18 +37,9 @@ pub(super) fn emergency(sink: &SharedSink) -> OnFailure {
                 _ => None,
             };
             if let Some(library) = library {
-                sink.print(&table::library_failure(
-                    &culprit.host,
-                    library,
-                    event_phase(failure),
-                    &failure.cause,
-                ));
+                sink.print(&table::library_failure(&culprit.host, library, phase, &failure.cause));
             }
-            sink.print(&table::test_failure(&culprit.host, culprit.pid, event_phase(failure)));
+            sink.print(&table::test_failure(&culprit.host, culprit.pid, phase));
         }
     })
-}
-
-fn event_phase(failure: &Failure) -> &'static str {
-    failure.phase.words()
 }

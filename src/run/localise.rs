@@ -89,10 +89,7 @@ fn report(reporter: &Reporter, verdict: &Verdict, tests: usize, took: Duration) 
 
 /// A finding in words.
 fn words(finding: &Finding, sites: &[Site]) -> String {
-    let rank = |rank: u32| {
-        let site = sites.iter().find(|site| site.rank == rank);
-        format!("{rank}{}", site.map(table::place).unwrap_or_default())
-    };
+    let rank = |rank: u32| table::ranked(rank, sites);
     let host = |rank: Option<&u32>| {
         let site = sites.iter().find(|site| Some(&site.rank) == rank);
         site.map(|site| site.host.clone()).unwrap_or_default()

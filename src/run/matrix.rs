@@ -9,6 +9,7 @@ use crate::measure::{Bench, Load};
 use crate::report::record::Event;
 use crate::report::sink::Level;
 use crate::report::{matrix, table};
+use crate::stats::median;
 
 /// Bytes of a small message, and how many are sent together where their rate counts.
 const SMALL_BYTES: u64 = 8;
@@ -138,7 +139,7 @@ fn summary(samples: &mut Samples, large_bytes: u64) -> Matrix {
     let ranks = samples.ranks;
     let mut links = Vec::new();
     for (from, to) in (0..ranks).flat_map(|from| (0..ranks).map(move |to| (from, to))) {
-        let medians = samples.of(from, to).each_mut().map(|times| median(times));
+        let medians = samples.of(from, to).each_ref().map(|times| median(times));
         let [Some(latency_us), Some(message_us), Some(one_way_us), Some(both_ways_us), alone_us] = medians
         else {
             continue;
@@ -165,20 +166,11 @@ fn summary(samples: &mut Samples, large_bytes: u64) -> Matrix {
     }
 }
 
-/// The upper median.
-fn median(times: &mut [f64]) -> Option<f64> {
-    times.sort_by(f64::total_cmp);
-    times.get(times.len() / 2).copied()
-}
-
 fn show(reporter: &Reporter, cli: &Cli, matrix: &Matrix, found: &Suspects) -> Result<()> {
     let sink = &reporter.sink;
     sink.event(&Event::Matrix(matrix.clone()));
     sink.print(&matrix::table(matrix, &reporter.preamble.sites));
-    let place = |rank: u32| {
-        let site = reporter.preamble.sites.iter().find(|site| site.rank == rank);
-        format!("rank {rank}{}", site.map(table::place).unwrap_or_default())
-    };
+    let place = |rank: u32| format!("rank {}", table::ranked(rank, &reporter.preamble.sites));
     let words = "a suspect, not a finding; --localize of another binary confirms";
     for (role, ranks) in [("sends", &found.send), ("receives", &found.recv)] {
         for (rank, part) in ranks {

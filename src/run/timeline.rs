@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::stats::median;
+
 /// Steps of this process with their durations, in order.
 #[derive(Debug, Default)]
 pub(super) struct Timeline(Vec<(&'static str, Duration)>);
@@ -45,9 +47,7 @@ impl Timeline {
 /// The first call from which on none is slower than 1.1 × the median of the last half; from 1. `None` where even the
 /// last one is.
 pub(super) fn steady_from(calls_us: &[f64]) -> Option<usize> {
-    let mut late = calls_us[calls_us.len() / 2..].to_vec();
-    late.sort_by(f64::total_cmp);
-    let limit = late.get(late.len() / 2)? * 1.1;
+    let limit = median(&calls_us[calls_us.len() / 2..])? * 1.1;
     let unsteady = calls_us.iter().rposition(|call| *call > limit).map_or(0, |at| at + 1);
     (unsteady < calls_us.len()).then_some(unsteady + 1)
 }

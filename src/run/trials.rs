@@ -8,6 +8,7 @@ use crate::aggregate::{LateObserver, LateVerdict, PAIRS, late, overhead};
 use crate::error::Result;
 use crate::measure::{Bench, Delay, Target};
 use crate::report::record::Event;
+use crate::report::sink::Level;
 use crate::vocab::{Inject, Placement};
 
 /// Trials without a fault, and of each lateness.
@@ -59,7 +60,7 @@ pub(super) fn self_test(
 ) -> Result<()> {
     if ranks < 2 {
         if let Some(reporter) = reporter {
-            reporter.sink.note(crate::report::sink::Level::Info, "self-test: one rank is never late");
+            reporter.sink.note(Level::Info, "self-test: one rank is never late");
         }
         return Ok(());
     }

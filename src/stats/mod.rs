@@ -22,7 +22,7 @@ pub use fit::{Fit, Point, Segment, fit};
 pub use holm::holm;
 pub use iterations::{Iterations, Tail};
 pub use modes::{Mode, modes};
-pub use quantile::{Interval, interval, median, nearest_rank, sorted};
+pub use quantile::{Interval, interval, median, median_bounds, nearest_rank, sorted};
 pub use spread::{Cv, State, cv_pct};
 pub use stop::{Reason, Rule, Stop, Stopping};
 pub use trend::{Drift, drift};

@@ -60,6 +60,11 @@ pub fn interval(sorted: &[f64], q: f64) -> Option<Interval> {
     Some(Interval { lower_us: *sorted.get(lower - 1)?, upper_us: *sorted.get(upper - 1)?, coverage })
 }
 
+/// The ends of [`interval`] of the median, for values of any unit that need not be sorted.
+pub fn median_bounds(values: &[f64]) -> Option<(f64, f64)> {
+    interval(&sorted(values), 0.5).map(|ends| (ends.lower_us, ends.upper_us))
+}
+
 /// Ranks of order statistics, from 1.
 struct Ranks {
     lower: usize,
@@ -176,6 +181,18 @@ mod tests {
             assert!(found(least, q).is_some(), "{q}");
         }
         assert_eq!(interval(&[], 0.5), None);
+    }
+
+    #[test]
+    fn bounds_of_the_median_have_the_known_ranks() {
+        // docs/METHODOLOGY.md: 95 % ranks of the median, counted from 1.
+        for (n, low, high) in [(6, 1, 6), (8, 1, 8), (9, 2, 8), (10, 2, 9), (20, 6, 15), (100, 40, 61)] {
+            let values: Vec<f64> = (1..=n).rev().map(f64::from).collect();
+            assert_eq!(median_bounds(&values), Some((f64::from(low), f64::from(high))), "{n}");
+        }
+        assert_eq!(median_bounds(&[1.0; 5]), None);
+        let values = [3.0, 1.0, 2.0, 4.0, 6.0, 5.0];
+        assert_eq!((median_bounds(&values), median(&values)), (Some((1.0, 6.0)), Some(3.5)));
     }
 
     #[test]

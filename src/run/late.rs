@@ -13,6 +13,8 @@ pub(super) struct LateReporter {
     skip: usize,
     aggregated: u64,
     sites: Vec<Site>,
+    /// GPUs of a thread.
+    gpus: u32,
 }
 
 impl LateReporter {
@@ -22,6 +24,7 @@ impl LateReporter {
             skip: preamble.config.skip as usize,
             aggregated: preamble.config.aggregated,
             sites: preamble.sites.clone(),
+            gpus: preamble.config.gpus,
         }
     }
 
@@ -70,11 +73,11 @@ impl LateReporter {
     fn place(&self, rank: u32) -> String {
         let site = self.sites.iter().find(|site| site.rank == rank);
         let Some(site) = site else { return String::new() };
-        // One thread calls for all its ranks in turn, and the last of them is the one that is named.
-        let twins =
-            self.sites.iter().filter(|other| (&other.host, other.pid) == (&site.host, site.pid)).count();
-        let shared =
-            if twins > 1 { format!(", for the {twins} ranks of pid {}", site.pid) } else { String::new() };
+        // One thread calls for all its GPUs in turn, and the last of them is the one that is named.
+        let shared = match self.gpus {
+            1 => String::new(),
+            gpus => format!(", for the {gpus} GPUs of its thread"),
+        };
         match site.device.compute_capability {
             0 => format!(" ({}, pid {})", site.host, site.pid),
             _ => format!(" ({}, GPU {} [{}]{shared})", site.host, site.device.index, site.device.bus_id),

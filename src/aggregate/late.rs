@@ -29,6 +29,18 @@ const CONFIRMATIONS: usize = 2;
 const OF_ALL: f64 = 0.25;
 const OF_NAMED: f64 = 0.75;
 
+/// Where a lateness is seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SeenAt {
+    /// The rank calls the collective late.
+    #[default]
+    Calls,
+    /// The rank leaves bare barriers late, though it calls in time: a core that is taken away may always be so within
+    /// the operation, where the next barrier hides it.
+    Barriers,
+}
+
 /// What one placement's iterations say.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Late {
@@ -36,7 +48,9 @@ pub enum Late {
     Named {
         /// It.
         rank: u32,
-        /// Share of the iterations in which it was late, 0 to 1.
+        /// Where.
+        seen_at: SeenAt,
+        /// Share of the iterations, or bare barriers, in which it was late, 0 to 1.
         share: f64,
         /// How late it then was: median behind the middle rank, in µs.
         late_us: f64,
@@ -62,20 +76,16 @@ pub fn late(samples: &[RankSample], clock_error_us: f64, skip: usize) -> Late {
     }
     let thresholds: Vec<f64> =
         excuses(&exits).into_iter().map(|excuse| (MARGIN * excuse + clock_error_us).max(LEAST_US)).collect();
-    let mut contest = Contest::new(times.ranks.len());
-    for arrived in &arrivals {
-        contest.count(arrived, &thresholds);
-    }
-    let named = contest.winner().map(|place| Late::Named {
-        rank: times.ranks[place],
-        share: contest.late[place].len() as f64 / arrivals.len() as f64,
-        late_us: median(&contest.late[place]).unwrap_or(0.0),
-        threshold_us: thresholds[place],
-    });
-    match named {
-        Some(late @ Late::Named { share, .. }) if share >= SHARE => late,
-        _ => Late::Nobody { threshold_us: last(&thresholds) },
-    }
+    let at = |seen_at, moments: &[Vec<f64>]| {
+        let (place, late_us) = Contest::of(moments, &thresholds).winner()?;
+        let share = late_us.len() as f64 / moments.len() as f64;
+        let (rank, threshold_us) = (times.ranks[place], thresholds[place]);
+        let late_us = median(&late_us)?;
+        (share >= SHARE).then_some(Late::Named { rank, seen_at, share, late_us, threshold_us })
+    };
+    at(SeenAt::Calls, &arrivals)
+        .or_else(|| at(SeenAt::Barriers, &exits))
+        .unwrap_or_else(|| Late::Nobody { threshold_us: last(&thresholds) })
 }
 
 /// How late each rank may be because of the barrier, in µs.
@@ -110,8 +120,13 @@ struct Contest {
 }
 
 impl Contest {
-    fn new(ranks: usize) -> Self {
-        Self { late: vec![Vec::new(); ranks], last: vec![0; ranks], with_late: 0 }
+    fn of(moments: &[Vec<f64>], thresholds: &[f64]) -> Self {
+        let ranks = thresholds.len();
+        let mut contest = Self { late: vec![Vec::new(); ranks], last: vec![0; ranks], with_late: 0 };
+        for times in moments {
+            contest.count(times, thresholds);
+        }
+        contest
     }
 
     fn count(&mut self, arrived: &[f64], thresholds: &[f64]) {
@@ -128,12 +143,12 @@ impl Contest {
         self.with_late += usize::from(any);
     }
 
-    /// The rank that is last more often than luck allows.
-    fn winner(&self) -> Option<usize> {
+    /// The rank that is last more often than luck allows, and its lateness where it was late.
+    fn winner(mut self) -> Option<(usize, Vec<f64>)> {
         let ranks = self.last.len();
         let place = (0..ranks).max_by_key(|place| self.last[*place])?;
         let luck = binomial_tail(self.with_late, self.last[place], 1.0 / ranks as f64) * ranks as f64;
-        (luck <= LUCK).then_some(place)
+        (luck <= LUCK).then(|| (place, std::mem::take(&mut self.late[place])))
     }
 }
 
@@ -165,7 +180,11 @@ pub enum LateVerdict {
     Named {
         /// It.
         rank: u32,
-        /// Share of the iterations in which it was late, in percent; median over the placements that agree.
+        /// Where most of the placements that agree saw it; the first records knew calls alone.
+        #[serde(default)]
+        seen_at: SeenAt,
+        /// Share of the iterations, or bare barriers, in which it was late, in percent; median over the placements
+        /// that agree.
         share_pct: f64,
         /// How late it then was; median over the same.
         late_us: f64,
@@ -236,15 +255,17 @@ impl LateObserver {
 
     fn named(&self, rank: u32, agreeing: usize) -> Option<LateVerdict> {
         let of = self.placements.iter().filter_map(|late| match late {
-            Late::Named { rank: named, share, late_us, threshold_us } if *named == rank => {
-                Some([*share, *late_us, *threshold_us])
+            Late::Named { rank: named, seen_at, share, late_us, threshold_us } if *named == rank => {
+                Some((*seen_at, [*share, *late_us, *threshold_us]))
             }
             _ => None,
         });
-        let of: Vec<[f64; 3]> = of.collect();
+        let (seen, of): (Vec<SeenAt>, Vec<[f64; 3]>) = of.unzip();
+        let calls = seen.iter().filter(|seen_at| **seen_at == SeenAt::Calls).count();
         let typical = |part: usize| median(&of.iter().map(|parts| parts[part]).collect::<Vec<_>>());
         Some(LateVerdict::Named {
             rank,
+            seen_at: if 2 * calls >= agreeing { SeenAt::Calls } else { SeenAt::Barriers },
             share_pct: typical(0)? * 100.0,
             late_us: typical(1)?,
             threshold_us: typical(2)?,

@@ -57,7 +57,9 @@ fn a_rank_that_is_late_before_its_call_is_named_with_its_lateness() {
     for ranks in [2, 3, 4, 64] {
         let call = |rank, _, _: &mut fastrand::Rng| if rank == 1 { 200.0 } else { 0.0 };
         let late = Run::new(ranks, 1).judge(&call, &|_, _, _| 0.0, 5.0);
-        let Late::Named { rank, share, late_us, threshold_us } = late else { panic!("{ranks}: {late:?}") };
+        let Late::Named { rank, seen_at: SeenAt::Calls, share, late_us, threshold_us } = late else {
+            panic!("{ranks}: {late:?}")
+        };
         assert_eq!((rank, share), (1, 1.0));
         assert!((late_us - 200.0).abs() < 1.0 && (5.0..8.0).contains(&threshold_us), "{late:?}");
     }
@@ -86,6 +88,23 @@ fn a_core_that_is_shared_is_no_excuse() {
     };
     for seed in 0..100 {
         assert_eq!(named(Run::new(2, seed).judge(&hogged, &hogged, 10.0)), Some(1), "{seed}");
+    }
+}
+
+#[test]
+fn a_core_that_is_taken_away_within_the_operation_is_seen_at_bare_barriers() {
+    // As with a hog at rank 1's core in lockstep: every other bare barrier costs a time slice, and no call does.
+    let exit = |rank: usize, at: usize, _: &mut fastrand::Rng| match rank {
+        1 if at.is_multiple_of(2) => 3970.0,
+        _ => 0.0,
+    };
+    let call = |rank: usize, _: usize, _: &mut fastrand::Rng| if rank == 0 { 5.0 } else { 0.0 };
+    for seed in 0..100 {
+        let late = Run::new(2, seed).judge(&call, &exit, 8.0);
+        let Late::Named { rank: 1, seen_at: SeenAt::Barriers, share, late_us, .. } = late else {
+            panic!("{late:?}")
+        };
+        assert!((share - 0.5).abs() < 1e-9 && (1900.0..4000.0).contains(&late_us), "{late:?}");
     }
 }
 
@@ -172,8 +191,9 @@ fn the_binomial_tail_is_right() {
 
 #[test]
 fn a_name_needs_two_placements_and_no_rival() {
-    let one = Late::Named { rank: 3, share: 0.5, late_us: 200.0, threshold_us: 8.0 };
-    let other = Late::Named { rank: 2, share: 0.5, late_us: 200.0, threshold_us: 8.0 };
+    let one = Late::Named { rank: 3, seen_at: SeenAt::Calls, share: 0.5, late_us: 200.0, threshold_us: 8.0 };
+    let other =
+        Late::Named { rank: 2, seen_at: SeenAt::Calls, share: 0.5, late_us: 200.0, threshold_us: 8.0 };
     let nobody = Late::Nobody { threshold_us: 10.0 };
     let verdict = |all: &[Late]| {
         let mut observer = LateObserver::default();
@@ -186,7 +206,15 @@ fn a_name_needs_two_placements_and_no_rival() {
     assert_eq!(verdict(&[Late::Unknown]), None);
     let name = |agreeing, cases| {
         let (share_pct, late_us, threshold_us) = (50.0, 200.0, 8.0);
-        Some(LateVerdict::Named { rank: 3, share_pct, late_us, threshold_us, agreeing, cases })
+        Some(LateVerdict::Named {
+            rank: 3,
+            seen_at: SeenAt::Calls,
+            share_pct,
+            late_us,
+            threshold_us,
+            agreeing,
+            cases,
+        })
     };
     assert_eq!(verdict(&[one, one]), name(2, 2));
     assert_eq!(verdict(&[one, nobody, one]), name(2, 3));
@@ -209,7 +237,7 @@ fn an_endless_run_remembers_a_bounded_number_of_placements() {
         observer.push(Late::Nobody { threshold_us: 1.0 });
         assert!(observer.placements.len() <= KEPT);
     }
-    let late = Late::Named { rank: 3, share: 0.5, late_us: 200.0, threshold_us: 8.0 };
+    let late = Late::Named { rank: 3, seen_at: SeenAt::Calls, share: 0.5, late_us: 200.0, threshold_us: 8.0 };
     for _ in 0..KEPT {
         observer.push(late);
     }

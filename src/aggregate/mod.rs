@@ -15,7 +15,7 @@ mod totals;
 pub use arrivals::{Arrivals, ClockError, Last, OnGpu, Spread, arrivals};
 pub use cell::{Check, How, cell, split_cell};
 pub use critical::{Critical, Mode, Observer, Verdict};
-pub use late::{Late, LateObserver, LateVerdict, late};
+pub use late::{Late, LateObserver, LateVerdict, SeenAt, late};
 pub use model::{Model, models};
 pub use overhead::{Overhead, PAIRS, overhead};
 pub use statistics::{Basis, Cycle, Drifting, Statistician, Statistics, drifting};

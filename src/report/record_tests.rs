@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::aggregate::{
-    Arrivals, Basis, Critical, Cycle, Last, OnGpu, RankSample, Series, Spread, Verdict, Wrong,
+    Arrivals, Basis, Critical, Cycle, Last, OnGpu, RankSample, SeenAt, Series, Spread, Verdict, Wrong,
 };
 use crate::backend::transport::Side;
 use crate::judge::{self, Blame, Finding, Matrix};
@@ -220,6 +220,7 @@ fn arrival_events() -> [Event; 5] {
     let overhead = Overhead { without_us: 10.5, added_us: 0.25, low_us: 0.125, high_us: 0.5 };
     let named = LateVerdict::Named {
         rank: 1,
+        seen_at: SeenAt::Calls,
         share_pct: 99.5,
         late_us: 200.5,
         threshold_us: 8.5,

@@ -1,6 +1,8 @@
 //! Rank 0's account of arrivals: a line per placement, and in the end the late rank, if there is one.
 
-use crate::aggregate::{Arrivals, Cell, ClockError, LateObserver, LateVerdict, OnGpu, arrivals, late};
+use crate::aggregate::{
+    Arrivals, Cell, ClockError, LateObserver, LateVerdict, OnGpu, SeenAt, arrivals, late,
+};
 use crate::measure::Target;
 use crate::report::record::Event;
 use crate::report::sink::Level;
@@ -51,10 +53,14 @@ impl LateReporter {
         let Some(verdict) = self.observer.verdict() else { return };
         sink.event(&Event::LateRank(verdict));
         match verdict {
-            LateVerdict::Named { rank, share_pct, late_us, threshold_us, agreeing, cases } => {
+            LateVerdict::Named { rank, seen_at, share_pct, late_us, threshold_us, agreeing, cases } => {
+                let (did, of) = match seen_at {
+                    SeenAt::Calls => ("called", "iterations"),
+                    SeenAt::Barriers => ("left bare barriers", "cases, though it called in time"),
+                };
                 let text = format!(
-                    "late rank {rank}{}: it called {late_us:.1} us behind the middle rank in {share_pct:.0} % of the \
-                     iterations; late here is more than {threshold_us:.1} us (exits of bare barriers and the clocks' \
+                    "late rank {rank}{}: it {did} {late_us:.1} us behind the middle rank in {share_pct:.0} % of the \
+                     {of}; late here is more than {threshold_us:.1} us (exits of bare barriers and the clocks' \
                      error); {agreeing} of {cases} measurements agree",
                     self.place(rank)
                 );

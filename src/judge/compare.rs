@@ -31,12 +31,20 @@ impl Comparison {
     }
 
     /// Pairs of times, with and without the accused, from the times of [`Comparison::tests`].
-    pub(super) fn pairs(times_us: &[f64]) -> Vec<(f64, f64)> {
+    fn pairs(times_us: &[f64]) -> Vec<(f64, f64)> {
         let pair = |(repeat, pair): (usize, &[f64])| match repeat % 2 {
             0 => (pair[0], pair[1]),
             _ => (pair[1], pair[0]),
         };
         times_us.chunks_exact(2).enumerate().map(pair).collect()
+    }
+
+    /// The pairs of several comparisons, of which all tests were heard, one comparison after the other.
+    pub(super) fn heard(heard: &[(Test, Vec<f64>)]) -> Vec<Vec<(f64, f64)>> {
+        // What counts of a test is its slowest group.
+        let longest = |(_, times_us): &(Test, Vec<f64>)| times_us.iter().copied().fold(0.0, f64::max);
+        let times: Vec<f64> = heard.iter().map(longest).collect();
+        times.chunks_exact(2 * REPEATS).map(Self::pairs).collect()
     }
 }
 
@@ -49,10 +57,20 @@ pub(super) fn alone(places: &Places, blame: &Blame, good: &[u32], turn: usize) -
         Blame::SlowSender { rank } => members(places, &[*rank], &good, (Shape::OneWay, Size::Large), false),
         Blame::SlowReceiver { rank } => members(places, &[*rank], &good, (Shape::OneWay, Size::Large), true),
         Blame::SlowLink { from, to } => Some(link(places, *from, *to, &good)),
-        Blame::SlowGpu { .. } | Blame::SlowNode { .. } | Blame::SlowRail { .. } | Blame::SlowBlock { .. } => {
+        Blame::SlowGpu { rank } => good.first().map(|other| own(*rank, *other)),
+        Blame::SlowBothWays { .. }
+        | Blame::SlowNode { .. }
+        | Blame::SlowRail { .. }
+        | Blame::SlowBlock { .. } => {
             members(places, &blame.ranks(), &good, (Shape::Ring, Size::Large), false)
         }
     }
+}
+
+/// The accused by itself, against another rank by itself.
+fn own(rank: u32, other: u32) -> Comparison {
+    let alone = |rank| Test { shape: Shape::Own, size: Size::Large, groups: vec![vec![rank]] };
+    Comparison { accused: alone(rank), fair: alone(other) }
 }
 
 fn turned(good: &[u32], turn: usize) -> Vec<u32> {
@@ -118,8 +136,12 @@ fn link(places: &Places, from: u32, to: u32, good: &[u32]) -> Comparison {
     Comparison { accused: one_way(vec![vec![from, to]]), fair: one_way(fair) }
 }
 
-/// The accused in a ring, against a ring of as many ranks without: leave one out. `None` where too few ranks are good.
+/// The accused in a ring, against a ring of as many ranks without: leave one out. `None` where too few ranks are good, or
+/// where the accused's traffic says nothing about it.
 pub(super) fn in_a_ring(places: &Places, blame: &Blame, good: &[u32]) -> Option<Comparison> {
+    if matches!(blame, Blame::SlowGpu { .. }) {
+        return None;
+    }
     let size = if matches!(blame, Blame::LateRank { .. }) { Size::Small } else { Size::Large };
     let ring = |ranks: Vec<u32>| Test { shape: Shape::Ring, size, groups: vec![ranks] };
     if let Blame::SlowLink { from, to } = blame {
@@ -188,7 +210,7 @@ mod tests {
             Blame::LateRank { rank: 9 },
             Blame::SlowSender { rank: 9 },
             Blame::SlowReceiver { rank: 9 },
-            Blame::SlowGpu { rank: 9 },
+            Blame::SlowBothWays { rank: 9 },
             Blame::SlowNode { ranks: (8..16).collect() },
         ];
         for blame in all {

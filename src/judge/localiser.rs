@@ -7,9 +7,9 @@
 use std::collections::VecDeque;
 
 use super::compare::{self, Comparison};
-use super::polish::Cell;
+use super::own;
 use super::rounds::{against, pairs, sample, splits, tournament};
-use super::suspects::{Limits, MOST, MOST_LINKS, Suspects, candidates, suspects};
+use super::suspects::{Limits, MOST, MOST_LINKS, Suspects, candidates, cells, suspects};
 use super::verdict::{Blame, Finding, Verdict};
 use super::{Places, Shape, Size, Test};
 
@@ -26,6 +26,8 @@ const CROWD: usize = 16;
 /// What the tests in the queue are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
+    /// Each rank by itself.
+    Own,
     /// Halves of all ranks.
     Split,
     /// Pairs of the suspects.
@@ -76,8 +78,9 @@ pub fn bound(ranks: u32) -> usize {
     let (n, bits) = (ranks as usize, (u32::BITS - ranks.saturating_sub(1).leading_zeros()) as usize);
     let passes = MOST + 1;
     let trials = 4 * compare::REPEATS * (MOST + MOST_LINKS);
+    let own = own::REPEATS + 4 * compare::REPEATS * MOST;
     let pass = 2 * SPLIT_REPEATS * (bits + 1) + 3 * (NARROW_ROUNDS + CROWD + BROAD_ROUNDS) + 2 * trials;
-    if n <= FEW { passes * (3 * REPEATS * n + trials) } else { passes * pass + 2 * n + trials }
+    own + if n <= FEW { passes * (3 * REPEATS * n + trials) } else { passes * pass + 2 * n + trials }
 }
 
 impl Localiser {
@@ -100,6 +103,15 @@ impl Localiser {
         };
         new.search();
         new
+    }
+
+    /// Looks at each rank by itself before all else, for where a rank has a GPU of its own.
+    #[must_use]
+    pub fn own_first(mut self) -> Self {
+        if self.left.len() > 1 {
+            self.enter(Stage::Own, own::tests(&self.left));
+        }
+        self
     }
 
     /// The test to run next; `None` when there is a verdict.
@@ -177,6 +189,7 @@ impl Localiser {
 
     fn conclude(&mut self) {
         match self.stage {
+            Stage::Own => self.accuse_own(),
             Stage::Split => self.narrow(),
             Stage::Narrow | Stage::Broad | Stage::Full => self.accuse(),
             Stage::Alone => self.heard_alone(),
@@ -223,16 +236,33 @@ impl Localiser {
     /// The next stage when nothing was found in `stage`.
     fn go_on(&mut self, stage: Stage) {
         match stage {
+            Stage::Own => self.search(),
             Stage::Narrow => self.broaden(),
             Stage::Broad => self.all_pairs(),
             _ => self.enter(Stage::Done, Vec::new()),
         }
     }
 
+    /// From ranks by themselves to candidates on trial.
+    fn accuse_own(&mut self) {
+        let slow = own::slow(&self.heard, self.limits.slow);
+        if slow.len() > MOST {
+            self.doubts
+                .push(format!("{} ranks are slow by themselves, too many to be the exceptions", slow.len()));
+            return self.search();
+        }
+        self.from = Stage::Own;
+        self.trials = slow
+            .into_iter()
+            .map(|rank| Trial { blame: Blame::SlowGpu { rank }, alone: Vec::new() })
+            .collect();
+        if self.trials.is_empty() { self.search() } else { self.put_on_trial() }
+    }
+
     /// From times of pairs to candidates on trial.
     fn accuse(&mut self) {
         let look = |size, least| {
-            let (cells, noise) = self.cells(size);
+            let (cells, noise) = cells(&self.heard, size, self.left.len() <= FEW);
             suspects(&self.places, &cells, noise, least)
         };
         let (small, large) = (look(Size::Small, self.limits.late), look(Size::Large, self.limits.slow));
@@ -254,42 +284,17 @@ impl Localiser {
     /// The candidates that this stage can tell.
     fn names(&self, small: &Suspects, large: &Suspects) -> Result<Vec<Blame>, String> {
         let mut names = candidates(&self.places, &self.left, small, large)?;
-        let ranks = names.iter().any(|blame| !is_link(blame));
+        let ranks = names.iter().any(|blame| !blame.is_link());
         // Until all pairs have been seen, one bad link may be one of many; and where few ranks are left, a bad rank
         // hides them: they have their turn when it is gone.
         let early = self.stage != Stage::Full || (self.left.len() <= FEW && ranks);
-        names.retain(|blame| !(early && is_link(blame)));
+        names.retain(|blame| !(early && blame.is_link()));
         Ok(names)
-    }
-
-    /// The shortest time of each directed pair that was measured, as logarithms, and the noise of these as far as
-    /// repeats tell: how far apart the two shortest are in the mean.
-    fn cells(&self, size: Size) -> (Vec<Cell>, f64) {
-        let mut cells = Vec::new();
-        for (test, times_us) in self.heard.iter().filter(|(test, _)| test.size == size) {
-            for (group, time_us) in test.groups.iter().zip(times_us) {
-                let [from, to] = group[..] else { continue };
-                let y = time_us.max(1e-3).ln();
-                cells.push(Cell { from, to, y });
-                if test.shape == Shape::Ring {
-                    cells.push(Cell { from: to, to: from, y });
-                }
-            }
-        }
-        if self.left.len() <= FEW {
-            cells.sort_by(|a, b| (a.from, a.to).cmp(&(b.from, b.to)).then(a.y.total_cmp(&b.y)));
-            let repeats: Vec<&[Cell]> = cells.chunk_by(|a, b| (a.from, a.to) == (b.from, b.to)).collect();
-            let gaps = repeats.iter().filter_map(|repeats| Some(repeats.get(1)?.y - repeats.first()?.y));
-            let noise = gaps.sum::<f64>() / repeats.len().max(1) as f64;
-            let shortest = repeats.iter().filter_map(|repeats| repeats.first().copied()).collect();
-            return (shortest, noise);
-        }
-        (cells, 0.0)
     }
 
     /// Those whom nobody accuses, to compare `blame` with: the ends of links are fair company for a rank.
     fn good(&self, blame: &Blame) -> Vec<u32> {
-        let counted = |trial: &&Trial| is_link(blame) || !is_link(&trial.blame);
+        let counted = |trial: &&Trial| blame.is_link() || !trial.blame.is_link();
         let accused: Vec<u32> =
             self.trials.iter().filter(counted).flat_map(|trial| trial.blame.ranks()).collect();
         self.left.iter().copied().filter(|rank| !accused.contains(rank)).collect()
@@ -318,17 +323,9 @@ impl Localiser {
         comparisons
     }
 
-    /// The pairs of times that were heard, by trial.
-    fn pairs_heard(&self) -> Vec<Vec<(f64, f64)>> {
-        // What counts of a test is its slowest group.
-        let longest = |(_, times_us): &(Test, Vec<f64>)| times_us.iter().copied().fold(0.0, f64::max);
-        let times: Vec<f64> = self.heard.iter().map(longest).collect();
-        times.chunks_exact(2 * compare::REPEATS).map(Comparison::pairs).collect()
-    }
-
     /// Who is slow alone too goes on to a ring.
     fn heard_alone(&mut self) {
-        let heard = self.pairs_heard();
+        let heard = Comparison::heard(&self.heard);
         let (mut kept, mut dropped) = (Vec::new(), Vec::new());
         for (mut trial, pairs) in std::mem::take(&mut self.trials).into_iter().zip(heard) {
             trial.alone = pairs;
@@ -339,7 +336,7 @@ impl Localiser {
             }
         }
         // A single look at many links has its share of chance; a rank was seen several times.
-        let seen = dropped.iter().filter(|blame| !is_link(blame));
+        let seen = dropped.iter().filter(|blame| !blame.is_link());
         self.doubts.extend(seen.map(|blame| {
             format!(
                 "{} {:?}: seen together with others, not alone (a shared path?)",
@@ -366,7 +363,7 @@ impl Localiser {
 
     /// Who slows a ring down too is named.
     fn heard_rings(&mut self) {
-        let heard = self.pairs_heard();
+        let heard = Comparison::heard(&self.heard);
         let mut gone = Vec::new();
         let known = self.findings.len();
         for (trial, pairs) in std::mem::take(&mut self.trials).into_iter().zip(heard) {
@@ -376,7 +373,7 @@ impl Localiser {
                 self.doubts.push(text);
                 continue;
             }
-            if !is_link(&trial.blame) {
+            if !trial.blame.is_link() {
                 gone.extend(trial.blame.ranks());
             }
             self.findings.extend(compare::finding(trial.blame, &trial.alone));
@@ -389,10 +386,6 @@ impl Localiser {
             _ => self.search(),
         }
     }
-}
-
-fn is_link(blame: &Blame) -> bool {
-    matches!(blame, Blame::SlowLink { .. })
 }
 
 #[cfg(test)]

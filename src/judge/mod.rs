@@ -6,6 +6,7 @@
 mod compare;
 mod localiser;
 mod matrix;
+mod own;
 mod polish;
 mod rounds;
 mod suspects;
@@ -28,6 +29,8 @@ pub enum Shape {
     Ring,
     /// The first sends, the second receives.
     OneWay,
+    /// Each is by itself, and copies within its own memory.
+    Own,
 }
 
 /// How much a message carries.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::polish::{Cell, Polished, polish};
 use super::verdict::Blame;
-use super::{Places, lower_median, spread};
+use super::{Places, Shape, Size, Test, lower_median, spread};
 
 /// What is too little to be looked at, as logarithms of ratios of times.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,7 +41,7 @@ const LEAST_NOISE: f64 = 0.005;
 /// Standard deviations from which a rank stands out, of its own mean noise and of all ranks' parts; and a cell, of
 /// which there are many more.
 const OF_NOISE: f64 = 5.0;
-const OF_RANKS: f64 = 3.5;
+pub(super) const OF_RANKS: f64 = 3.5;
 const OF_CELLS: f64 = 6.0;
 
 /// Who stands out by more than `least` and the noise, which is `noise` or what the polish leaves, if that is more.
@@ -69,6 +69,30 @@ pub fn suspects(places: &Places, cells: &[Cell], noise: f64, least: f64) -> Susp
     found.links.sort_by(|a, b| b.2.total_cmp(&a.2));
     found.parts = polished;
     found
+}
+
+/// The shortest time of each directed pair among the tests of a size, as logarithms, and where tests were `repeated` the
+/// noise of these as far as repeats tell: how far apart the two shortest are in the mean.
+pub(super) fn cells(heard: &[(Test, Vec<f64>)], size: Size, repeated: bool) -> (Vec<Cell>, f64) {
+    let mut cells = Vec::new();
+    for (test, times_us) in heard.iter().filter(|(test, _)| test.size == size) {
+        for (group, time_us) in test.groups.iter().zip(times_us) {
+            let [from, to] = group[..] else { continue };
+            let y = time_us.max(1e-3).ln();
+            cells.push(Cell { from, to, y });
+            if test.shape == Shape::Ring {
+                cells.push(Cell { from: to, to: from, y });
+            }
+        }
+    }
+    if !repeated {
+        return (cells, 0.0);
+    }
+    cells.sort_by(|a, b| (a.from, a.to).cmp(&(b.from, b.to)).then(a.y.total_cmp(&b.y)));
+    let repeats: Vec<&[Cell]> = cells.chunk_by(|a, b| (a.from, a.to) == (b.from, b.to)).collect();
+    let gaps = repeats.iter().filter_map(|repeats| Some(repeats.get(1)?.y - repeats.first()?.y));
+    let noise = gaps.sum::<f64>() / repeats.len().max(1) as f64;
+    (repeats.iter().filter_map(|repeats| repeats.first().copied()).collect(), noise)
 }
 
 /// Cells less the median of their like: pairs of one host, or of two.
@@ -128,7 +152,7 @@ fn one_rank(rank: u32, large: &Suspects) -> Blame {
     match (part(&large.send), part(&large.recv)) {
         (send, recv) if send > 2.0 * recv => Blame::SlowSender { rank },
         (send, recv) if recv > 2.0 * send => Blame::SlowReceiver { rank },
-        _ => Blame::SlowGpu { rank },
+        _ => Blame::SlowBothWays { rank },
     }
 }
 
@@ -206,7 +230,7 @@ mod tests {
         assert_eq!(names(&places, |_, to| hit(to == 5)), Ok(vec![Blame::SlowReceiver { rank: 5 }]));
         assert_eq!(
             names(&places, |from, to| hit(from == 5 || to == 5)),
-            Ok(vec![Blame::SlowGpu { rank: 5 }])
+            Ok(vec![Blame::SlowBothWays { rank: 5 }])
         );
         let mostly = |from: u32, to: u32| {
             if from == 5 {

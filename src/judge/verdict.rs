@@ -11,8 +11,13 @@ pub enum Blame {
         /// It.
         rank: u32,
     },
-    /// It sends and receives slowly, whoever the peer.
+    /// It is slow by itself: at copies within its own memory.
     SlowGpu {
+        /// It.
+        rank: u32,
+    },
+    /// It sends and receives slowly, whoever the peer.
+    SlowBothWays {
         /// It.
         rank: u32,
     },
@@ -56,6 +61,7 @@ impl Blame {
         match self {
             Self::LateRank { .. } => "late_rank",
             Self::SlowGpu { .. } => "slow_gpu",
+            Self::SlowBothWays { .. } => "slow_both_ways",
             Self::SlowSender { .. } => "slow_sender",
             Self::SlowReceiver { .. } => "slow_receiver",
             Self::SlowLink { .. } => "slow_link",
@@ -65,11 +71,16 @@ impl Blame {
         }
     }
 
+    pub(super) const fn is_link(&self) -> bool {
+        matches!(self, Self::SlowLink { .. })
+    }
+
     /// The ranks that it is about.
     pub fn ranks(&self) -> Vec<u32> {
         match self {
             Self::LateRank { rank }
             | Self::SlowGpu { rank }
+            | Self::SlowBothWays { rank }
             | Self::SlowSender { rank }
             | Self::SlowReceiver { rank } => vec![*rank],
             Self::SlowLink { from, to } => vec![*from, *to],
@@ -94,7 +105,8 @@ pub struct Finding {
     pub excess_us: f64,
     /// Pairs of repeats in each confirmation.
     pub repeats: usize,
-    /// Independent confirmations: alone against another, and in a ring with it against one without.
+    /// Independent confirmations: alone against another, and in a ring with it against one without
+    /// (a GPU by itself: against two others).
     pub confirmations: u32,
 }
 

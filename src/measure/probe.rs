@@ -26,6 +26,8 @@ struct Part {
     group: usize,
     to: Option<u32>,
     from: Option<u32>,
+    /// It copies within its own memory.
+    own: bool,
 }
 
 /// What `rank` does in `test`, if anything.
@@ -35,10 +37,12 @@ fn part(test: &Test, rank: u32) -> Option<Part> {
         test.groups.iter().enumerate().find_map(|(group, members)| Some((group, place(members)?)))?;
     let members = &test.groups[group];
     let next = |at: usize| members[at % members.len()];
+    let idle = Part { group, to: None, from: None, own: false };
     Some(match test.shape {
-        Shape::Ring => Part { group, to: Some(next(at + 1)), from: Some(next(at + members.len() - 1)) },
-        Shape::OneWay if at == 0 => Part { group, to: Some(next(1)), from: None },
-        Shape::OneWay => Part { group, to: None, from: Some(next(0)) },
+        Shape::Ring => Part { to: Some(next(at + 1)), from: Some(next(at + members.len() - 1)), ..idle },
+        Shape::OneWay if at == 0 => Part { to: Some(next(1)), ..idle },
+        Shape::OneWay => Part { from: Some(next(0)), ..idle },
+        Shape::Own => Part { own: true, ..idle },
     })
 }
 
@@ -92,6 +96,9 @@ impl Bench<'_> {
             let Some(part) = part else { continue };
             self.backend.select(local)?;
             for _ in 0..load.batch {
+                if part.own {
+                    self.backend.copy(input, output, load.bytes)?;
+                }
                 if let Some(peer) = part.to {
                     self.backend.send(input, load.bytes, peer)?;
                 }
@@ -113,11 +120,13 @@ mod tests {
     #[test]
     fn everyone_has_the_peers_of_its_group() {
         let ring = Test { shape: Shape::Ring, size: Size::Small, groups: vec![vec![4, 2, 9], vec![1, 3]] };
-        assert_eq!(part(&ring, 4), Some(Part { group: 0, to: Some(2), from: Some(9) }));
-        assert_eq!(part(&ring, 3), Some(Part { group: 1, to: Some(1), from: Some(1) }));
+        assert_eq!(part(&ring, 4), Some(Part { group: 0, to: Some(2), from: Some(9), own: false }));
+        assert_eq!(part(&ring, 3), Some(Part { group: 1, to: Some(1), from: Some(1), own: false }));
         assert_eq!(part(&ring, 0), None);
         let way = Test { shape: Shape::OneWay, size: Size::Large, groups: vec![vec![4, 2]] };
-        assert_eq!(part(&way, 4), Some(Part { group: 0, to: Some(2), from: None }));
-        assert_eq!(part(&way, 2), Some(Part { group: 0, to: None, from: Some(4) }));
+        assert_eq!(part(&way, 4), Some(Part { group: 0, to: Some(2), from: None, own: false }));
+        let own = Test { shape: Shape::Own, size: Size::Large, groups: vec![vec![4], vec![2]] };
+        assert_eq!(part(&own, 2), Some(Part { group: 1, to: None, from: None, own: true }));
+        assert_eq!(part(&way, 2), Some(Part { group: 0, to: None, from: Some(4), own: false }));
     }
 }

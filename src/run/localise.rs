@@ -6,7 +6,7 @@ use super::reporter::Reporter;
 use crate::backend::Kind;
 use crate::cli::Cli;
 use crate::error::Result;
-use crate::judge::{Blame, Finding, Limits, Localiser, Places, Size, Test, Verdict};
+use crate::judge::{Blame, Finding, Limits, Localiser, Places, Shape, Size, Test, Verdict};
 use crate::measure::{Bench, Load};
 use crate::report::record::Event;
 use crate::report::sink::Level;
@@ -17,8 +17,12 @@ const TIME: Duration = Duration::from_secs(45);
 
 /// What messages carry: 8 bytes in turns, so that leaving a barrier late counts little; and so much that the start
 /// counts little.
-pub(super) fn load(kind: Kind, size: Size) -> Load {
+/// Copies are so many that other work on the GPU, which gets its turn every few ms, is among them.
+pub(super) fn load(kind: Kind, shape: Shape, size: Size) -> Load {
     match (size, kind) {
+        (Size::Large, Kind::Nccl) if shape == Shape::Own => {
+            Load { bytes: 64 << 20, batch: 256, operations: 1 }
+        }
         (Size::Small, _) => Load { bytes: 8, batch: 1, operations: 16 },
         (Size::Large, Kind::Nccl) => Load { bytes: 64 << 20, batch: 1, operations: 2 },
         (Size::Large, Kind::Mpi | Kind::Sim) => Load { bytes: 4 << 20, batch: 1, operations: 1 },
@@ -28,7 +32,7 @@ pub(super) fn load(kind: Kind, size: Size) -> Load {
 /// Bytes that the buffers must hold for it; 0 without `--localize`.
 pub(super) fn room_bytes(cli: &Cli) -> u64 {
     // A matrix's small messages have 8 bytes.
-    if cli.localize { load(cli.backend, Size::Large).bytes } else { 8 * u64::from(cli.matrix) }
+    if cli.localize { load(cli.backend, Shape::Ring, Size::Large).bytes } else { 8 * u64::from(cli.matrix) }
 }
 
 /// Tests until there is a verdict. Every process takes part; the first one, whose `reporter` is there, decides.
@@ -46,7 +50,9 @@ pub(super) fn localise(bench: &mut Bench<'_>, cli: &Cli, reporter: Option<&Repor
     }
     let mut localiser = reporter.map(|reporter| {
         let hosts: Vec<&str> = reporter.preamble.sites.iter().map(|site| site.host.as_str()).collect();
-        Localiser::new(Places::of(&hosts), Limits::default())
+        let localiser = Localiser::new(Places::of(&hosts), Limits::default());
+        // A host's own memory says little about its network.
+        if cli.backend == Kind::Mpi { localiser } else { localiser.own_first() }
     });
     let begin = Instant::now();
     loop {
@@ -56,7 +62,7 @@ pub(super) fn localise(bench: &mut Bench<'_>, cli: &Cli, reporter: Option<&Repor
         let asked = localiser.as_mut().and_then(Localiser::ask);
         let words = asked.map(|test| serde_json::to_vec(&test).unwrap_or_default()).unwrap_or_default();
         let Ok(test) = serde_json::from_slice::<Test>(&bench.control.broadcast(words)?) else { break };
-        let times_us = bench.probe(&test, load(cli.backend, test.size))?;
+        let times_us = bench.probe(&test, load(cli.backend, test.shape, test.size))?;
         if let (Some(localiser), Some(times_us)) = (&mut localiser, times_us) {
             tracing::debug!("{:?} {:?} {:?}: {times_us:.1?} us", test.shape, test.size, test.groups);
             localiser.tell(test, times_us);
@@ -96,7 +102,8 @@ fn words(finding: &Finding, sites: &[Site]) -> String {
     };
     let who = match &finding.blame {
         Blame::LateRank { rank: it } => format!("late rank: {}", rank(*it)),
-        Blame::SlowGpu { rank: it } => format!("slow both ways: rank {}", rank(*it)),
+        Blame::SlowGpu { rank: it } => format!("slow GPU, by itself: rank {}", rank(*it)),
+        Blame::SlowBothWays { rank: it } => format!("slow both ways: rank {}", rank(*it)),
         Blame::SlowSender { rank: it } => format!("slow sender: rank {}", rank(*it)),
         Blame::SlowReceiver { rank: it } => format!("slow receiver: rank {}", rank(*it)),
         Blame::SlowLink { from, to } => format!("slow link: rank {} to rank {}", rank(*from), rank(*to)),
@@ -124,6 +131,7 @@ mod tests {
         let all = [
             Blame::LateRank { rank: 1 },
             Blame::SlowGpu { rank: 1 },
+            Blame::SlowBothWays { rank: 1 },
             Blame::SlowSender { rank: 1 },
             Blame::SlowReceiver { rank: 1 },
             Blame::SlowLink { from: 0, to: 1 },

@@ -32,6 +32,13 @@ pub enum Fault {
         /// The part.
         rate: f64,
     },
+    /// A rank's GPU does, at its own memory as well.
+    Gpu {
+        /// It.
+        rank: u32,
+        /// The part.
+        rate: f64,
+    },
     /// What goes from one rank to one other does.
     Link {
         /// Sender.
@@ -86,6 +93,8 @@ pub struct Fabric {
     pub near_gbps: f64,
     /// Rate between nodes.
     pub far_gbps: f64,
+    /// Rate at which a rank copies within its own memory.
+    pub own_gbps: f64,
     /// Relative standard deviation of a message's time.
     pub noise: f64,
     /// What is wrong.
@@ -94,10 +103,19 @@ pub struct Fabric {
 }
 
 impl Fabric {
-    /// Nodes of eight, 400 GB/s within and 50 between, 2 % noise.
+    /// Nodes of eight, 400 GB/s within and 50 between, 2,000 within a rank's memory, 2 % noise.
     pub fn new(faults: Vec<Fault>, seed: u64) -> Self {
         let random = fastrand::Rng::with_seed(seed);
-        Self { per_node: 8, alpha_us: 10.0, near_gbps: 400.0, far_gbps: 50.0, noise: 0.02, faults, random }
+        Self {
+            per_node: 8,
+            alpha_us: 10.0,
+            near_gbps: 400.0,
+            far_gbps: 50.0,
+            own_gbps: 2000.0,
+            noise: 0.02,
+            faults,
+            random,
+        }
     }
 
     /// How late a rank starts, in µs.
@@ -116,7 +134,7 @@ impl Fabric {
         let kept = |fault: &Fault| match fault {
             Fault::Sender { rank, rate } if *rank == from => *rate,
             Fault::Receiver { rank, rate } if *rank == to => *rate,
-            Fault::Both { rank, rate } if *rank == from || *rank == to => *rate,
+            Fault::Both { rank, rate } | Fault::Gpu { rank, rate } if *rank == from || *rank == to => *rate,
             Fault::Link { from: a, to: b, rate } if (*a, *b) == (from, to) => *rate,
             Fault::Node { node, rate } if *node == here || *node == there => *rate,
             Fault::Path { nodes: (a, b), rate } if [(here, there), (there, here)].contains(&(*a, *b)) => {
@@ -134,6 +152,17 @@ impl Fabric {
         let moved = self.alpha_us + bytes as f64 / self.rate_gbps(from, to, active) / 1e3;
         let noise = 1.0 + self.noise * self.gauss();
         self.delay_us(from).max(self.delay_us(to)) + moved * noise.max(0.5)
+    }
+
+    /// Time in which a rank copies `bytes` within its memory, in µs.
+    pub fn own_us(&mut self, own: u32, bytes: u64) -> f64 {
+        let kept = |fault: &Fault| match fault {
+            Fault::Gpu { rank, rate } if *rank == own => *rate,
+            _ => 1.0,
+        };
+        let rate_gbps = self.own_gbps * self.faults.iter().map(kept).product::<f64>();
+        let noise = 1.0 + self.noise * self.gauss();
+        bytes as f64 / rate_gbps / 1e3 * noise.max(0.5)
     }
 
     /// Time in which each of `ranks` sends `bytes` to the next, the last to the first; the longest message's.
@@ -166,6 +195,11 @@ mod tests {
         near(rate(Fault::Sender { rank: 1, rate: 0.5 }, 2, 1), 400.0);
         near(rate(Fault::Receiver { rank: 1, rate: 0.5 }, 9, 1), 25.0);
         near(rate(Fault::Both { rank: 1, rate: 0.5 }, 1, 9), 25.0);
+        near(rate(Fault::Gpu { rank: 1, rate: 0.5 }, 9, 1), 25.0);
+        let mut own = Fabric::new(vec![Fault::Gpu { rank: 1, rate: 0.5 }], 1);
+        own.noise = 0.0;
+        near(own.own_us(1, 2_000_000), 2.0);
+        near(own.own_us(9, 2_000_000), 1.0);
         near(rate(Fault::Link { from: 1, to: 9, rate: 0.8 }, 1, 9), 40.0);
         near(rate(Fault::Link { from: 1, to: 9, rate: 0.8 }, 9, 1), 50.0);
         near(rate(Fault::Node { node: 1, rate: 0.8 }, 0, 15), 40.0);

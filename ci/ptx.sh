@@ -1,6 +1,6 @@
 #!/bin/sh
-# Compiles src/verify/kernels/verify.cu to PTX and cubin with NVRTC from PyPI; needs python3, no GPU and no CUDA toolkit.
-#   ci/ptx.sh          writes src/verify/kernels/verify.ptx and verify_sm*.cubin
+# Compiles verify.cu to PTX and cubin and gate.cu to PTX with NVRTC from PyPI; needs python3, no GPU and no CUDA toolkit.
+#   ci/ptx.sh          writes what lies beside the sources (ptx.py says what)
 #   ci/ptx.sh --check  fails if one of them does not come from the source
 set -eu
 cd "$(dirname "$0")/.."

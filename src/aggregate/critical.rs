@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Cell, RankSample, Row};
 use crate::stats::{median, nearest_rank, sorted};
-use crate::vocab::{Dtype, Placement};
+use crate::vocab::{Dtype, GATE, Placement};
 
 /// Samples (cycles, or iterations) that a statement needs.
 const NEEDED: usize = 5;
@@ -70,7 +70,7 @@ pub struct Critical {
 pub struct Mode {
     /// Ranks in the communicator.
     pub ranks: u32,
-    /// `-z`: 1 and 3 have a barrier before each iteration.
+    /// `-z`: 1 and 3 have a barrier before each iteration, [`GATE`] a gate.
     pub blocking: u8,
     /// [`crate::collective::Traits::synchronising`].
     pub synchronising: bool,
@@ -78,7 +78,7 @@ pub struct Mode {
 
 impl Mode {
     fn knows_arrival(self) -> bool {
-        self.synchronising && matches!(self.blocking, 1 | 3)
+        self.synchronising && matches!(self.blocking, 1 | 3 | GATE)
     }
 }
 

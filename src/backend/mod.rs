@@ -186,6 +186,16 @@ pub trait Backend: Ops {
     fn until_anchor_us(&mut self, _mark: usize) -> Result<f64> {
         Err(Error::Unsupported("this backend's marks have no anchor".to_owned()))
     }
+    /// What follows on the selected rank waits until `open`, or for two seconds.
+    fn hold(&mut self) -> Result<()> {
+        Err(Error::Unsupported("-z G needs GPUs: --backend nccl".to_owned()))
+    }
+    /// Lets all local ranks go on.
+    fn open(&mut self) {}
+    /// Whether a local rank did not wait for `open`, because it took so long.
+    fn gave_up(&self) -> bool {
+        false
+    }
     /// Waits until all operations of all local ranks are complete, or fails at the deadline.
     fn wait(&mut self, deadline: Duration) -> Result<()>;
     /// From now on the library tells how it runs operations.

@@ -2,7 +2,7 @@
 
 use super::Cli;
 use crate::error::Error;
-use crate::vocab::Inject;
+use crate::vocab::{GATE, Inject, Kind};
 
 impl Cli {
     /// What needs a common start of all ranks before every call, or `-I`.
@@ -14,6 +14,7 @@ impl Cli {
                 "--inject late is hidden where ranks do not meet before every call: use -z 1 or -z 3, and no -G",
             );
         }
+        self.validate_gate()?;
         if self.overhead && (self.per_iteration != 1 || self.graph > 0) {
             return usage("--overhead measures what -I 1 costs: add -I 1, and leave -G out");
         }
@@ -31,6 +32,26 @@ impl Cli {
             return usage("--self-test needs -I 1 and -z 1 or -z 3, and no -G");
         }
         Ok(())
+    }
+
+    /// What `-z G` needs of others.
+    fn validate_gate(&self) -> Result<(), Error> {
+        let blocks = self.extent.precision.or(self.extent.budget).is_some();
+        let missing = [
+            (self.backend != Kind::Nccl, "gates hold GPUs: --backend nccl"),
+            (self.per_iteration != 1, "what is measured is -I 1: add it"),
+            (self.graph > 0, "leave -G out"),
+            (self.stream_null != 0, "leave -y out"),
+            (self.overhead, "leave --overhead out"),
+            (blocks, "leave --precision and --budget out"),
+        ];
+        let missing = missing.iter().find(|(is_so, _)| self.gated() && *is_so);
+        missing.map_or(Ok(()), |(_, text)| Err(Error::Usage(format!("-z G: {text}"))))
+    }
+
+    /// Whether `-z G` is asked for.
+    pub fn gated(&self) -> bool {
+        self.blocking == u64::from(GATE)
     }
 
     /// Ranks that are made late on purpose.

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::str::FromStr;
 
-use crate::vocab::parse_size;
+use crate::vocab::{GATE, parse_size};
 
 /// One value, or every one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +68,17 @@ pub(super) fn hex_or_decimal(text: &str) -> Result<u64, String> {
         return Err("'all' is not a whole number".to_owned());
     }
     u64::try_from(signed(text)?).map_err(|_| format!("'{text}' is negative"))
+}
+
+/// `-z`: 0 to 3, or G.
+pub(super) fn blocking(text: &str) -> Result<u64, String> {
+    if text.trim().eq_ignore_ascii_case("g") {
+        return Ok(u64::from(GATE));
+    }
+    match hex_or_decimal(text)? {
+        mode @ 0..=3 => Ok(mode),
+        _ => Err("-z must be 3 or less, or G".to_owned()),
+    }
 }
 
 /// A size in bytes.

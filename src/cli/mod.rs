@@ -18,7 +18,7 @@ pub use split::Split;
 
 use crate::error::Error;
 use crate::vocab::{Dtype, Inject, Kind, RedOp};
-use flags::{expand_prefix, factor, hex_or_decimal, signed, size};
+use flags::{blocking, expand_prefix, factor, hex_or_decimal, signed, size};
 
 /// Everything that can be asked of a `*_perf` binary.
 #[derive(Clone, Debug, Parser)]
@@ -81,8 +81,9 @@ pub struct Cli {
     /// Root; -1 or all takes every rank in turn
     #[arg(short = 'r', long = "root", value_name = "RANK", default_value = "0", value_parser = signed, allow_hyphen_values = true)]
     pub root: i64,
-    /// Wait and barrier: 0 none, 1 after each operation, 2 wait only, 3 after each iteration and outside the time
-    #[arg(short = 'z', long = "blocking", value_name = "0..3", default_value = "0", value_parser = hex_or_decimal)]
+    /// Wait and barrier: 0 none, 1 after each operation, 2 wait only, 3 after each iteration and outside the time;
+    /// G: gates hold all GPUs until one time
+    #[arg(short = 'z', long = "blocking", value_name = "0..3|G", default_value = "0", value_parser = blocking)]
     pub blocking: u64,
     /// Use the null stream <0/1>
     #[arg(short = 'y', long = "stream_null", value_name = "0/1", default_value = "0", value_parser = hex_or_decimal)]
@@ -268,7 +269,6 @@ impl Cli {
             }
         }
         for (flag, value, most) in [
-            ("-z", self.blocking, 3),
             ("-a", self.average, 3),
             ("-p", self.parallel_init, 1),
             ("-t", self.threads, 256),

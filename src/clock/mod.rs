@@ -7,6 +7,8 @@ mod timer;
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 pub use timer::{Timer, timer};
 
 /// One round trip: two readings of the own clock around one of the other, in ns.
@@ -118,7 +120,7 @@ impl Track {
 }
 
 /// Another clock's offset over time.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fit {
     at_ns: u64,
     offset_ns: f64,

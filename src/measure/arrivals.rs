@@ -1,6 +1,6 @@
 //! What the judgement of arrivals needs beside the timed loop's own readings: bare barriers, and the host's clock.
 
-use super::{Bench, Settings};
+use super::{Bench, Blocking, Settings};
 use crate::aggregate::RankSample;
 use crate::error::Result;
 use crate::session::sync::monotonic_ns;
@@ -37,7 +37,7 @@ impl Bench<'_> {
     /// Whether the loop reads when each rank calls and is done, from a common start; the marks of several blocks are gone.
     pub fn knows_arrivals(&self) -> bool {
         let Settings { per_iteration, blocking, graph, .. } = self.settings;
-        per_iteration && blocking.meets() && graph == 0 && self.rule.is_none()
+        per_iteration && (blocking.meets() || blocking == Blocking::Gate) && graph == 0 && self.rule.is_none()
     }
 
     /// Adds the exits of bare barriers to each local rank's sample, and moves its readings from the backend's clock

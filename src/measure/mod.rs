@@ -3,6 +3,7 @@
 mod arrivals;
 mod blocks;
 mod check;
+mod gate;
 mod overhead;
 mod probe;
 mod settings;
@@ -19,6 +20,7 @@ pub use settings::{Blocking, Deadlines, Settings};
 
 use crate::aggregate::RankSample;
 use crate::backend::{Backend, Setup};
+use crate::clock::Fit;
 use crate::collective::{Case, Collective};
 use crate::error::Result;
 use crate::session::Control;
@@ -73,6 +75,8 @@ pub struct Bench<'a> {
     pub stall: Option<Stall>,
     /// Which rank is late, on purpose.
     pub delay: Option<Delay>,
+    /// This process's clock against the first's, for `-z G`.
+    pub clock: Fit,
     /// When the timed blocks of a placement end; without a rule there is one.
     pub rule: Option<Rule>,
     /// How the last placement's blocks ended.
@@ -105,6 +109,7 @@ impl<'a> Bench<'a> {
             settings,
             stall: None,
             delay: None,
+            clock: Fit::OWN,
             rule: None,
             stopped: None,
             spent: Spent::default(),

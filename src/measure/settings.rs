@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::cli::Cli;
 use crate::collective::Case;
+use crate::vocab::GATE;
 
 /// `-z`: what happens behind each iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +17,8 @@ pub enum Blocking {
     Wait,
     /// 3: wait, then a barrier outside the time.
     WaitThenBarrier,
+    /// G: gates hold all ranks' streams until a time that they agree on; wait.
+    Gate,
 }
 
 impl Blocking {
@@ -25,6 +28,7 @@ impl Blocking {
             0 => Self::None,
             1 => Self::WaitAndBarrier,
             2 => Self::Wait,
+            flag if flag == GATE as u64 => Self::Gate,
             _ => Self::WaitThenBarrier,
         }
     }
@@ -32,6 +36,11 @@ impl Blocking {
     /// Whether each iteration is awaited.
     pub const fn waits(self) -> bool {
         !matches!(self, Self::None)
+    }
+
+    /// Whether an iteration's time is from its own start to its own end, with nothing of what is between iterations.
+    pub const fn is_apart(self) -> bool {
+        matches!(self, Self::WaitThenBarrier | Self::Gate)
     }
 
     /// Whether all processes meet after each iteration, so that the next starts together.

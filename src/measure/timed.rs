@@ -19,7 +19,7 @@ pub(super) struct Stamps {
 }
 
 /// Index into `Stamps::each`.
-const CALLED: usize = 0;
+pub(super) const CALLED: usize = 0;
 const ENQUEUED: usize = 1;
 const COMPLETE: usize = 2;
 
@@ -34,6 +34,13 @@ impl Stamps {
             end: vec![0; locals],
             each: (0..locals).map(|_| series()).collect(),
         }
+    }
+}
+
+impl Stamps {
+    /// A local rank's readings of every iteration.
+    pub(super) fn each(&mut self, local: usize) -> &mut [Vec<u64>; 3] {
+        &mut self.each[local]
     }
 }
 
@@ -55,7 +62,9 @@ impl Bench<'_> {
     fn run_loop(&mut self, cases: &[Case], deadline: std::time::Duration) -> Result<()> {
         let Settings { iterations, per_iteration, blocking, .. } = self.settings;
         let outside = blocking == Blocking::WaitThenBarrier;
-        let disturbed = self.stall.is_some() || self.delay.is_some();
+        let gated = blocking == Blocking::Gate;
+        // One question in the loop for all that is rare.
+        let disturbed = self.stall.is_some() || self.delay.is_some() || gated;
         self.stamp(|stamps, local, now| stamps.begin[local] = now)?;
         for iteration in 0..iterations as usize {
             if disturbed {
@@ -76,6 +85,9 @@ impl Bench<'_> {
                 self.stamp(|stamps, local, now| stamps.each[local][ENQUEUED][iteration] = now)?;
             }
             if blocking.waits() {
+                if gated {
+                    self.open_together(iteration)?;
+                }
                 self.backend.wait(deadline)?;
                 if per_iteration || outside {
                     self.stamp(|stamps, local, now| stamps.each[local][COMPLETE][iteration] = now)?;
@@ -91,10 +103,11 @@ impl Bench<'_> {
         }
         self.stamp(|stamps, local, now| stamps.cpu[local] = now)?;
         self.backend.wait(deadline)?;
-        self.stamp(|stamps, local, now| stamps.end[local] = now)
+        self.stamp(|stamps, local, now| stamps.end[local] = now)?;
+        if gated { self.gates_held() } else { Ok(()) }
     }
 
-    /// The faults that are injected before an operation.
+    /// The faults that are injected before an operation, and the gates.
     #[cold]
     fn disturb(&mut self, iteration: u64) -> Result<()> {
         if let Some(stall) = self.stall {
@@ -104,7 +117,7 @@ impl Bench<'_> {
             self.backend.select(delay.local)?;
             self.backend.delay(delay.ns);
         }
-        Ok(())
+        if self.settings.blocking == Blocking::Gate { self.hold() } else { Ok(()) }
     }
 
     /// With `-G` the operations of all iterations are recorded once, and what is timed is the launches of that
@@ -150,7 +163,7 @@ impl Bench<'_> {
         if self.settings.blocking.waits() { 2 * iteration } else { iteration }
     }
 
-    fn stamp(&mut self, store: impl Fn(&mut Stamps, usize, u64)) -> Result<()> {
+    pub(super) fn stamp(&mut self, store: impl Fn(&mut Stamps, usize, u64)) -> Result<()> {
         let locals = self.stamps.begin.len();
         for local in 0..locals {
             if locals > 1 {
@@ -188,10 +201,14 @@ impl Bench<'_> {
             let inside = |start: &u64, end: &u64| end.saturating_sub(*start) as f64 / 1e3;
             let without_barriers: f64 =
                 called.iter().zip(complete).map(|(start, end)| inside(start, end)).sum();
-            let (total_us, cpu_us) = if blocking == Blocking::WaitThenBarrier {
-                (without_barriers, without_barriers)
-            } else {
-                (since_begin(stamps.end[local]), since_begin(stamps.cpu[local]))
+            let (total_us, cpu_us) = match blocking {
+                Blocking::WaitThenBarrier => (without_barriers, without_barriers),
+                // The GPU's own: when a gate lets go, its host cannot know.
+                Blocking::Gate => {
+                    let on_gpu = series.event_us.iter().sum::<f64>() * self.settings.aggregated as f64;
+                    (on_gpu, on_gpu)
+                }
+                _ => (since_begin(stamps.end[local]), since_begin(stamps.cpu[local])),
             };
             samples.push(RankSample {
                 rank: self.first_rank + local as u32,
@@ -217,11 +234,7 @@ impl Bench<'_> {
             if blocking.waits() {
                 series.event_us.push(self.backend.between_us(start, start + 1)? / per_operation);
             }
-            let to = if blocking == Blocking::WaitThenBarrier {
-                start + 1
-            } else {
-                self.start_mark(iteration + 1)
-            };
+            let to = if blocking.is_apart() { start + 1 } else { self.start_mark(iteration + 1) };
             series.interval_us.push(self.backend.between_us(start, to)? / per_operation);
         }
         let [called, enqueued, complete] = &self.stamps.each[local];
@@ -232,7 +245,8 @@ impl Bench<'_> {
             let time = |(start, end): (&u64, &u64)| end.saturating_sub(*start) as f64 / 1e3 / per_operation;
             called.iter().zip(ends).map(time).collect()
         };
-        if self.backend.caps().asynchronous {
+        // Behind a gate the call is before the time that counts as its start.
+        if self.backend.caps().asynchronous && blocking != Blocking::Gate {
             series.enqueue_us = times(enqueued);
         }
         if blocking.waits() {

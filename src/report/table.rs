@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use super::{Config, MemoryUse, Outcome, Preamble, Site, printf};
 use crate::aggregate::{Cell, Critical, Row, Verdict, Wrong};
 use crate::backend::Kind;
-use crate::vocab::Placement;
+use crate::vocab::{GATE, Placement};
 
 /// Formats into a `String`, which cannot fail.
 macro_rules! put {
@@ -64,6 +64,7 @@ fn conditions(text: &mut String, config: &Config) {
         1 => "# Blocking Enabled: wait and barrier after each inner iteration (-m) \n",
         2 => "# Blocking Enabled: wait after each inner iteration (-m), no barrier \n",
         3 => "# Blocking Enabled: wait and barrier after each outer iteration (-n); time excludes barrier \n",
+        GATE => "# Gate Enabled: all ranks' GPUs start each outer iteration (-n) at one time; time is on the GPU, behind the gate \n",
         _ => "",
     });
     if config.per_iteration {

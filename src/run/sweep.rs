@@ -6,7 +6,7 @@ use crate::aggregate::{ClockError, RankSample};
 use crate::cli::Cli;
 use crate::collective::{Case, traffic};
 use crate::error::{Error, Result};
-use crate::measure::{Bench, Checked, Mismatch, Target};
+use crate::measure::{Bench, Blocking, Checked, Mismatch, Target};
 use crate::plan::{Series, Sizes, in_order};
 use crate::session::watch::Phase;
 use crate::stats::Stop;
@@ -83,6 +83,9 @@ fn row(
 ) -> Result<()> {
     let mut cells = Vec::with_capacity(2);
     let mut case: Option<Case> = None;
+    if let (Blocking::Gate, Some(timing)) = (bench.settings.blocking, timing.as_deref()) {
+        bench.clock = timing.share(bench)?;
+    }
     for placement in Placement::BOTH {
         cells.extend(cell(bench, target, placement, timing.is_some())?);
         if reporter.is_some() && case.is_none() {

@@ -2,8 +2,8 @@
 
 use super::sweep::Gathered;
 use crate::aggregate::{ClockError, RankSample, Series};
-use crate::clock::timer;
-use crate::error::Result;
+use crate::clock::{Fit, timer};
+use crate::error::{Error, Result};
 use crate::measure::Bench;
 use crate::report::record::{ClockState, Event};
 use crate::session::Control;
@@ -28,6 +28,20 @@ impl<'a> Timing<'a> {
     /// One more point of every clock. Collective.
     pub(super) fn sync(&mut self) -> Result<()> {
         self.clocks.as_mut().map_or(Ok(()), Clocks::sync)
+    }
+
+    /// This process's clock against the first's; every worker of every process calls this. Collective.
+    pub(super) fn share(&self, bench: &Bench<'_>) -> Result<Fit> {
+        let processes = bench.control.size();
+        let fits: Option<Vec<Fit>> = self
+            .clocks
+            .as_ref()
+            .and_then(|clocks| (0..processes).map(|process| clocks.fit(process)).collect());
+        let told = bench.control.broadcast(serde_json::to_vec(&fits).unwrap_or_default())?;
+        let fits: Option<Vec<Fit>> = serde_json::from_slice(&told).unwrap_or_default();
+        let mine = bench.first_rank / self.ranks_per_process;
+        let fit = fits.and_then(|fits| fits.get(mine as usize).copied());
+        fit.ok_or_else(|| Error::Setup("process 0 does not know this process's clock".to_owned()))
     }
 
     /// Bare barriers, and all local readings on the machine's clock; the largest error of that. Collective.

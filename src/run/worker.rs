@@ -45,6 +45,11 @@ impl Job<'_> {
         let preamble = setup::preamble(cli, seat, &group, &early, &self.who)?;
         let mut reporter = self.open(control, &preamble)?;
         let sharing = control.vote(setup::sharing(&preamble.sites))?;
+        let shared = cli.gated() && sharing > 1;
+        let refused = Error::Unsupported(format!(
+            "-z G: {sharing} ranks share a GPU, and a gate of one would hold the others; give each its own, or use -z 3"
+        ));
+        together(control, host, if shared { Err(refused) } else { Ok(()) })?;
         if seat.thread.0 == 0 {
             self.watch.describe(&setup::device_words(&early));
         }

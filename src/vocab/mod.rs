@@ -17,3 +17,6 @@ pub use member::Member;
 pub use redop::RedOp;
 pub use slot::{Placement, Side, Slot};
 pub use units::{ParseSizeError, parse_size};
+
+/// `-z G` as a number, behind those of nccl-tests.
+pub const GATE: u8 = 4;

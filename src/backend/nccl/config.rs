@@ -55,6 +55,8 @@ pub struct Options {
     pub register: Register,
     /// All work goes to the null stream (`-y`).
     pub null_stream: bool,
+    /// Streams can be held (`-z G`).
+    pub gate: bool,
     /// Memory use is recorded (`-M`).
     pub memory: bool,
     /// The collective's one call, where it has one (2.28), and whether to use it (`--native`).
@@ -106,6 +108,7 @@ impl Options {
                 _ => Register::Window,
             },
             null_stream: cli.stream_null == 1,
+            gate: cli.gated(),
             memory: cli.memory == 1,
             native: (traits.native, cli.native),
             ..Self::for_collective(traits)

@@ -3,7 +3,9 @@
 use std::ffi::c_int;
 
 use super::device::Place;
-use super::ffi::{Address, Buffer, Comm, Cuda, Event, Graph, Kernels, Nccl, Reduction, Registered, Stream};
+use super::ffi::{
+    Address, Buffer, Comm, Cuda, Event, Gate, Graph, Kernels, Nccl, Reduction, Registered, Stream,
+};
 use crate::error::{Error, Result};
 use crate::vocab::{Dtype, RedOp, Side};
 
@@ -64,6 +66,8 @@ pub(super) struct Local {
     marks: Vec<Event>,
     /// Stamped while the host looks: the first is the one that it knows best.
     pub(super) anchors: [Option<Event>; 2],
+    /// With `-z G`, what holds the stream.
+    pub(super) gate: Option<Gate>,
     /// Loaded at the first fill, and what they report to.
     pub(super) kernels: Option<(Kernels, Buffer)>,
 }
@@ -75,8 +79,21 @@ impl Local {
         let op = Reduction(0);
         let (graph, created, buffers, registered, marks, kernels) =
             (None, None, None, None, Vec::new(), None);
-        let anchors = [None, None];
-        Ok(Self { place, comm, stream, graph, op, created, buffers, registered, marks, anchors, kernels })
+        let (anchors, gate) = ([None, None], None);
+        Ok(Self {
+            place,
+            comm,
+            stream,
+            graph,
+            op,
+            created,
+            buffers,
+            registered,
+            marks,
+            anchors,
+            gate,
+            kernels,
+        })
     }
 
     /// Makes buffers and events; the rank's context is current.
@@ -152,9 +169,9 @@ impl Local {
             }
             nccl.destroy(self.comm)?;
         }
-        let Self { place, stream, buffers, mut marks, anchors, kernels, .. } = self;
+        let Self { place, stream, buffers, mut marks, anchors, gate, kernels, .. } = self;
         marks.extend(anchors.into_iter().flatten());
-        Ok(Remains { place, stream, buffers, marks, kernels })
+        Ok(Remains { place, stream, buffers, marks, gate, kernels })
     }
 }
 
@@ -165,6 +182,7 @@ pub(super) struct Remains {
     stream: Stream,
     buffers: Option<Buffers>,
     marks: Vec<Event>,
+    gate: Option<Gate>,
     kernels: Option<(Kernels, Buffer)>,
 }
 
@@ -174,6 +192,9 @@ impl Remains {
         cuda.enter(&self.place.context)?;
         for event in self.marks {
             cuda.destroy_event(event)?;
+        }
+        if let Some(gate) = self.gate {
+            gate.free(cuda)?;
         }
         if let Some((kernels, report)) = self.kernels {
             cuda.free(report)?;

@@ -71,6 +71,8 @@ pub struct Nccl {
     register: Register,
     /// All work goes to the null stream, which is the current context's.
     null_stream: bool,
+    /// Streams can be held.
+    gate: bool,
     /// With `-M`, each local rank's free memory before and after the communicator, and after the buffers.
     free: [Vec<u64>; 3],
     remarks: Vec<Remark>,
@@ -109,6 +111,7 @@ impl Nccl {
             native,
             register: options.register.possible(api.version()),
             null_stream: options.null_stream,
+            gate: options.gate,
             free: [free_before, free_connected, Vec::new()],
             remarks: options.ignored(api.version()).into_iter().map(warn).collect(),
             origin: Instant::now(),
@@ -206,6 +209,7 @@ impl Backend for Nccl {
         let (cuda, api) = (self.cuda, self.api);
         self.for_each(|nccl| nccl.local_mut().allocate(cuda, api, bytes, marks))?;
         self.register_buffers()?;
+        self.make_gates()?;
         self.note_allocated()
     }
 
@@ -260,6 +264,21 @@ impl Backend for Nccl {
     fn mark(&mut self, index: usize) -> Result<()> {
         let local = self.local();
         self.cuda.record(local.mark(index)?, &local.stream)
+    }
+
+    fn hold(&mut self) -> Result<()> {
+        let cuda = self.cuda;
+        let Local { gate, stream, .. } = self.local_mut();
+        gate.as_mut().map_or_else(|| Err(modes::no_gate()), |gate| gate.close(cuda, stream))
+    }
+
+    #[inline]
+    fn open(&mut self) {
+        self.locals.iter().filter_map(|local| local.gate.as_ref()).for_each(ffi::Gate::open);
+    }
+
+    fn gave_up(&self) -> bool {
+        self.locals.iter().filter_map(|local| local.gate.as_ref()).any(ffi::Gate::gave_up)
     }
 
     fn between_us(&mut self, from: usize, to: usize) -> Result<f64> {

@@ -214,3 +214,32 @@ fn opening_tells_its_steps_and_leaving_comes_before_freeing() {
     nccl.close().unwrap();
     assert!(nccl.remains.is_empty());
 }
+
+#[test]
+fn a_gate_holds_until_it_is_opened() {
+    let fakes = Fakes::new(&["DEVICES=2"], &[]);
+    let mut nccl = fakes.connect_with(2, &Options { gate: true, ..Options::default() }).unwrap();
+    nccl.prepare(&setup(Dtype::Float, None, 0)).unwrap();
+    for _ in 0..2 {
+        for local in 0..2 {
+            nccl.select(local).unwrap();
+            nccl.hold().unwrap();
+        }
+        assert!(nccl.poll(Duration::from_millis(20)).is_err(), "nobody has opened it");
+        nccl.open();
+        nccl.wait(LONG).unwrap();
+    }
+    assert!(!nccl.gave_up());
+    nccl.close().unwrap();
+}
+
+#[test]
+fn gates_are_made_where_they_are_asked_for_and_possible() {
+    let fakes = Fakes::new(&[], &[]);
+    let mut nccl = fakes.connect(1).unwrap();
+    assert_eq!(failure(nccl.hold()).0, Exit::Setup);
+    nccl.close().unwrap();
+    let fakes = Fakes::new(&["NO_PAGES"], &[]);
+    let gated = Options { gate: true, ..Options::default() };
+    assert_eq!(failure(fakes.connect_with(1, &gated)).0, Exit::Unsupported);
+}

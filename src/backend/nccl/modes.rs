@@ -1,7 +1,7 @@
 //! How the backend runs when asked to: registered buffers, native calls, memory use.
 
 use super::config::{Options, Register, version_text};
-use super::ffi::{Context, Cuda};
+use super::ffi::{Context, Cuda, Gate};
 use super::{Early, Nccl};
 use crate::backend::{Remark, Usage};
 use crate::cli::Native as Choice;
@@ -15,6 +15,16 @@ const fn call_name(call: Native) -> &'static str {
         Native::Gather => "ncclGather",
         Native::Scatter => "ncclScatter",
     }
+}
+
+/// Settings under which a call returns only when its work is done, or streams wait for each other: behind a closed
+/// gate that is never.
+const SERIAL: [&str; 2] = ["CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_MAX_CONNECTIONS"];
+
+/// A mistake of this program.
+#[cold]
+pub(super) fn no_gate() -> Error {
+    Error::Setup("no gate was made; this is an error of critrank".to_owned())
 }
 
 /// Each context's free memory; nothing where it is not `wanted`.
@@ -81,6 +91,22 @@ impl Nccl {
         };
         self.remarks.push(Remark { warning: !obtained, text: text.to_owned() });
         self.enter(self.selected)
+    }
+
+    /// With `-z G`, makes every local rank's gate.
+    pub(super) fn make_gates(&mut self) -> Result<()> {
+        if !self.gate {
+            return Ok(());
+        }
+        if let Some(name) = SERIAL.into_iter().find(|name| std::env::var(name).is_ok_and(|text| text == "1"))
+        {
+            return Err(Error::Unsupported(format!("-z G cannot work with {name}=1: unset it, or use -z 3")));
+        }
+        self.for_each(|nccl| {
+            let gate = Gate::new(nccl.cuda, &nccl.local().stream)?;
+            nccl.local_mut().gate = Some(gate);
+            Ok(())
+        })
     }
 
     /// With `-M`, reads what is free once the buffers are made.

@@ -66,6 +66,9 @@ functions! {
         graph_launch = cuGraphLaunch(CUgraphExec, CUstream) -> c_int;
         graph_exec_destroy = cuGraphExecDestroy(CUgraphExec) -> c_int;
         graph_destroy = cuGraphDestroy(CUgraph) -> c_int;
+        host_alloc = cuMemHostAlloc(*mut *mut c_void, usize, c_uint) -> c_int;
+        host_address = cuMemHostGetDevicePointer_v2(*mut CUdeviceptr, *mut c_void, c_uint) -> c_int;
+        host_free = cuMemFreeHost(*mut c_void) -> c_int;
         device_uuid_2 = cuDeviceGetUuid_v2(*mut CUuuid, CUdevice) -> c_int;
     }
 }

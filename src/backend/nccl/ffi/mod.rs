@@ -5,6 +5,7 @@
 mod calls;
 mod cuda;
 mod environment;
+mod gate;
 mod graph;
 mod kernels;
 mod load;
@@ -15,6 +16,7 @@ mod register;
 
 pub(super) use cuda::{Address, Buffer, Context, Cuda, Event, Gpu, Stream};
 pub(super) use environment::set;
+pub(super) use gate::Gate;
 pub(super) use graph::Graph;
 pub(super) use kernels::Kernels;
 pub use load::mpi_knows_cuda;

@@ -1,0 +1,48 @@
+//! `-z G`: all ranks enqueue behind a closed gate each, agree on a time, and open their gates at it, so that how long a
+//! host takes to enqueue is in no figure.
+
+use super::Bench;
+use super::timed::CALLED;
+use crate::error::{Error, Result};
+use crate::session::sync::monotonic_ns;
+
+/// From the last rank's word to the opening: all must have heard of it by then. In ns.
+const AHEAD_NS: u64 = 100_000;
+
+impl Bench<'_> {
+    /// Closes every local rank's gate.
+    pub(super) fn hold(&mut self) -> Result<()> {
+        for local in 0..self.backend.locals() {
+            self.backend.select(local)?;
+            self.backend.hold()?;
+        }
+        Ok(())
+    }
+
+    /// Opens every local rank's gate at the time that all agree on: a little after the last of them came here. A rank
+    /// that hears of it too late opens at once, and its own time of opening shows it.
+    pub(super) fn open_together(&mut self, iteration: usize) -> Result<()> {
+        let clock = self.clock;
+        let first_ns = |own_ns: u64| (clock.to_own_us(own_ns as f64 / 1e3) * 1e3) as u64;
+        let at_ns = self.control.vote(first_ns(monotonic_ns()) + AHEAD_NS)?;
+        let until_ns = (at_ns as f64 + clock.offset_at(at_ns)) as u64;
+        while monotonic_ns() < until_ns {
+            std::hint::spin_loop();
+        }
+        self.backend.open();
+        self.stamp(|stamps, local, now| stamps.each(local)[CALLED][iteration] = now)
+    }
+
+    /// What was measured behind gates that did not wait for their opening is no measurement; all ranks come to the
+    /// same.
+    pub(super) fn gates_held(&self) -> Result<()> {
+        match self.control.vote(u64::from(self.backend.gave_up()))? {
+            0 => Ok(()),
+            _ => Err(Error::Setup(
+                "a gate (-z G) of some rank was not opened within 2 s and opened by itself: a rank was stopped or \
+                 starved; see what else runs, or use -z 3"
+                    .to_owned(),
+            )),
+        }
+    }
+}

@@ -52,7 +52,9 @@ enum { POWERS = 256 };
 
 #ifdef __CUDACC_RTC__
 FN u64 high_product(u64 a, u64 b) { return __umul64hi(a, b); }
-FN u32 lowest_bit(u32 x) { return __ffs(x) - 1; }
+FN u32 lowest_bit(u64 x) { return __ffsll((long long)x) - 1; }
+FN u32 highest_bit(u64 x) { return 63 - __clzll((long long)x); }
+FN u32 bits_set(u64 x) { return __popcll(x); }
 FN u32 bits_of(float x) { return __float_as_uint(x); }
 FN u64 count_up(u64 *count) { return atomicAdd(count, 1ull); }
 FN float float_of(u32 x) { return __uint_as_float(x); }
@@ -60,7 +62,9 @@ FN u64 bits_of(double x) { return (u64)__double_as_longlong(x); }
 FN double double_of(u64 x) { return __longlong_as_double((long long)x); }
 #else
 FN u64 high_product(u64 a, u64 b) { return (u64)(((unsigned __int128)a * b) >> 64); }
-FN u32 lowest_bit(u32 x) { return __builtin_ctz(x); }
+FN u32 lowest_bit(u64 x) { return __builtin_ctzll(x); }
+FN u32 highest_bit(u64 x) { return 63 - __builtin_clzll(x); }
+FN u32 bits_set(u64 x) { return __builtin_popcountll(x); }
 FN u32 bits_of(float x) { u32 y; memcpy(&y, &x, 4); return y; }
 FN u64 count_up(u64 *count) { return (*count)++; }
 FN float float_of(u32 x) { float y; memcpy(&y, &x, 4); return y; }
@@ -434,30 +438,28 @@ struct Check {
   u64 origin;
   u32 width;
   Tally t;
-  FN_MEMBER void note(u64 index, bool a, bool b) {
-    u64 position = origin + index;
-    if (a) {
-      t.wrong_a++;
-      if (position < t.first_a) t.first_a = position;
-      if (position > t.last_a) t.last_a = position;
-    }
-    if (b) {
-      t.wrong_b++;
-      if (position < t.first_b) t.first_b = position;
-      if (position > t.last_b) t.last_b = position;
-    }
+  // Elements from `index` on, of which `differ` has the bits that are wrong. All of them at once, since a float average
+  // may follow one pattern throughout and thus differ from the other everywhere.
+  FN_MEMBER void note(u64 index, u64 differ, u64 &wrong, u64 &first, u64 &last) {
+    if (!differ) return;
+    const u64 of_words = 0x8000000080000000, of_halves = of_words | of_words >> 16, of_bytes = of_halves | of_halves >> 8;
+    u64 tops = width == 8 ? of_bytes : width == 16 ? of_halves : width == 32 ? of_words : 1ull << 63;
+    u64 flags = (((differ & ~tops) + ~tops) | differ) & tops;
+    u32 shift = lowest_bit(width);
+    u64 low = origin + index + (lowest_bit(flags) >> shift), high = origin + index + (highest_bit(flags) >> shift);
+    wrong += bits_set(flags);
+    if (low < first) first = low;
+    if (high > last) last = high;
   }
   FN_MEMBER void element(u64 index, const Pair &p) {
     u64 got = load(buffer + index * (width / 8), width);
-    note(index, got != p.a, got != p.b);
+    half(index, got, p);
   }
   FN_MEMBER Vector begin(u64 index) { return *(const Vector *)(buffer + index * (width / 8)); }
   FN_MEMBER void half(u64 index, u64 &got, const Pair &p) {
     if (got == p.a && got == p.b) return;
-    u64 keep = ~0ull >> (64 - width);
-    UNROLL(1)
-    for (u32 shift = 0; shift < 64; shift += width)
-      note(index++, ((got ^ p.a) >> shift) & keep, ((got ^ p.b) >> shift) & keep);
+    note(index, got ^ p.a, t.wrong_a, t.first_a, t.last_a);
+    note(index, got ^ p.b, t.wrong_b, t.first_b, t.last_b);
   }
   FN_MEMBER void end(u64, const Vector &) {}
 };
@@ -581,6 +583,7 @@ FN void walk_form(const Form &f, const RunSpec &run, Act &act, Share share) {
   const u64 per_vector = 128 / WIDTH;
   u64 index = p.head + share.thread * per_vector, left_out = (share.threads - 1) * per_vector;
   if (share.thread >= p.vectors) return;
+  act.width = WIDTH;
   Words<KIND, WIDTH, INPUT> words(f, run.rank, (run.first + index) / (64 / WIDTH));
   Place jump = INPUT ? jump_of(f.s, left_out) : Place{0, 0};
   u64 multiples = golden(2 * (share.threads - 1));

@@ -60,6 +60,11 @@ FN u64 count_up(u64 *count) { return atomicAdd(count, 1ull); }
 FN float float_of(u32 x) { return __uint_as_float(x); }
 FN u64 bits_of(double x) { return (u64)__double_as_longlong(x); }
 FN double double_of(u64 x) { return __longlong_as_double((long long)x); }
+FN u32 picked(u32 a, u32 b, u32 picks) {
+  u32 bytes;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "r"(picks));
+  return bytes;
+}
 #else
 FN u64 high_product(u64 a, u64 b) { return (u64)(((unsigned __int128)a * b) >> 64); }
 FN u32 lowest_bit(u64 x) { return __builtin_ctzll(x); }
@@ -70,7 +75,33 @@ FN u64 count_up(u64 *count) { return (*count)++; }
 FN float float_of(u32 x) { float y; memcpy(&y, &x, 4); return y; }
 FN u64 bits_of(double x) { u64 y; memcpy(&y, &x, 8); return y; }
 FN double double_of(u64 x) { double y; memcpy(&y, &x, 8); return y; }
+// One byte for each of the low four nibbles of `picks`: 0 to 3 a byte of `a`, 4 to 7 one of `b`; with 8 added, that
+// byte's top bit eight times.
+FN u32 picked(u32 a, u32 b, u32 picks) {
+  u32 bytes = 0;
+  for (u32 i = 0; i < 4; i++) {
+    u32 nibble = (picks >> (4 * i)) & 15, byte = (((u64)b << 32 | a) >> (8 * (nibble & 7))) & 0xff;
+    bytes |= (nibble < 8 ? byte : byte >> 7 ? 0xff : 0) << (8 * i);
+  }
+  return bytes;
+}
 #endif
+
+// ---- several elements in 32 bits
+
+// The same number of `BITS` bits, 8 or 16, again and again; and the top bit of each.
+template <u32 BITS> FN u32 in_lanes(u32 x) { return x * (~0u / ((1u << BITS) - 1)); }
+template <u32 BITS> FN u32 tops() { return in_lanes<BITS>(1u << (BITS - 1)); }
+
+// Bits `at` and following of `sg`, each as the top bit of a lane.
+template <u32 BITS> FN u32 tops_of(u32 sg, u32 at) {
+  return (((sg >> at) & ((1u << (32 / BITS)) - 1)) * (BITS == 8 ? 0x10204080u : 0x40008000u)) & tops<BITS>();
+}
+
+// The bytes of a table of eight that four bytes below 8 tell.
+FN u32 looked_up(u64 table, u32 indices) {
+  return picked((u32)table, (u32)(table >> 32), picked(indices | indices >> 4, 0, 0x20));
+}
 
 // ---- scheme.rs
 
@@ -187,6 +218,29 @@ template <u32 WIDTH> FN Both<LANE> average(const Spec &s, LANE slice) {
                     narrow(s, value * float_of((u32)s.scalar_b)) + doubled};
 }
 
+// Two floats of `mantissa` fraction bits, which both are normal, rounded and side by side. Adding what is 2^drop times a
+// float's power of two leaves it no more bits than that.
+FN u32 narrow_pair(u32 mantissa, float low, float high) {
+  u32 drop = 23 - mantissa;
+  float scale = float_of((127 + drop) << 23);
+  float to_low = float_of(bits_of(low) & 0xff << 23) * scale, to_high = float_of(bits_of(high) & 0xff << 23) * scale;
+  u32 low_bits = bits_of(low + to_low - to_low) >> drop, high_bits = bits_of(high + to_high - to_high) >> drop;
+  return picked(low_bits, high_bits, 0x5410);
+}
+
+// `average` of all elements of 32 bits. A half's bits are taken as a float's, which is 2^-112 times as much; 16 bits
+// of a product are its bits as a half.
+template <u32 WIDTH> FN Both<u32> averages(const Spec &s, u32 slices, u32 signs) {
+  u32 fractions = slices & in_lanes<WIDTH>((u32)s.payload);
+  if (WIDTH == 8) return Both<u32>{looked_up(s.scalar_a, fractions) | signs, looked_up(s.scalar_b, fractions) | signs};
+  u32 bits = fractions | in_lanes<WIDTH>((u32)s.exponent), shift = 23 - s.mantissa;
+  u32 doubled = in_lanes<WIDTH>((s.stride - 1) << s.mantissa);
+  float low = float_of((bits & 0xffff) << shift), high = float_of((bits >> 16) << shift);
+  float a = float_of((u32)s.scalar_a), b = float_of((u32)s.scalar_b);
+  return Both<u32>{(narrow_pair(s.mantissa, low * a, high * a) + doubled) | signs,
+                   (narrow_pair(s.mantissa, low * b, high * b) + doubled) | signs};
+}
+
 template <u32 KIND, u32 WIDTH> FN Both<LANE> result(const Form &f, u32 index, LANE slice, u32 negative) {
   const Spec &s = f.s;
   u32 digit = index & s.digit_last;
@@ -281,9 +335,7 @@ template <u32 KIND, u32 WIDTH, bool INPUT> struct Words {
   FN_MEMBER u32 dressed(u32 values, u32 contributes, u32 at, u32 h, u32 sg) {
     const Spec &s = f.s;
     const u32 ones = ~0u / ((1u << WIDTH) - 1);
-    // Bit i of the signs becomes the top bit of element i.
-    u32 tops = ((sg >> at) & ((1u << PER_HALF) - 1)) * (WIDTH == 8 ? 0x10204080u : 0x40008000u);
-    tops &= ones << (WIDTH - 1);
+    u32 tops = tops_of<WIDTH>(sg, at);
     if (s.is_float) {
       u32 exponents = (h >> (s.exponent_shift - s.mantissa)) & ((s.exponent_mask << s.mantissa) * ones);
       return ((values + exponents) | tops) & contributes;
@@ -326,6 +378,7 @@ template <u32 KIND, u32 WIDTH, bool INPUT> struct Words {
       LANE bits = (LANE)small_half(at, (u32)h, sg);
       return Both<LANE>{bits, bits};
     }
+    if constexpr (KIND == AVERAGE && WIDTH <= 16 && !INPUT) return averages<WIDTH>(f.s, (u32)h, tops_of<WIDTH>(sg, at));
     const LANE keep = ~(LANE)0 >> (8 * sizeof(LANE) - WIDTH);
     Both<LANE> bits = {0, 0};
     UNROLL(4)

@@ -152,7 +152,11 @@ fn same_bits() {
     let ops: Vec<_> = RedOp::ALL.into_iter().map(Some).chain([None]).collect();
     let arithmetics = [Arithmetic::Wrapping, Arithmetic::Narrow];
     let mut case = 0_u64;
-    for ranks in [1, 2, 3, 4, 5, 8, 16, 64, 100, 127, 128, 255, 256, 512, 1000, 1024, 4096, 65_536] {
+    let ranks = [
+        1, 2, 3, 4, 5, 6, 8, 12, 16, 64, 100, 127, 128, 129, 255, 256, 300, 512, 1000, 1024, 4096, 32_768,
+        32_769, 65_536,
+    ];
+    for ranks in ranks {
         for (dtype, op) in Dtype::ALL.into_iter().flat_map(|dtype| ops.iter().map(move |op| (dtype, *op))) {
             for arithmetic in arithmetics {
                 case += 1;

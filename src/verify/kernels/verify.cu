@@ -52,21 +52,56 @@ enum { POWERS = 256 };
 
 #ifdef __CUDACC_RTC__
 FN u64 high_product(u64 a, u64 b) { return __umul64hi(a, b); }
-FN u32 lowest_bit(u32 x) { return __ffs(x) - 1; }
+FN u32 lowest_bit(u64 x) { return __ffsll((long long)x) - 1; }
+FN u32 highest_bit(u64 x) { return 63 - __clzll((long long)x); }
+FN u32 bits_set(u64 x) { return __popcll(x); }
 FN u32 bits_of(float x) { return __float_as_uint(x); }
 FN u64 count_up(u64 *count) { return atomicAdd(count, 1ull); }
 FN float float_of(u32 x) { return __uint_as_float(x); }
 FN u64 bits_of(double x) { return (u64)__double_as_longlong(x); }
 FN double double_of(u64 x) { return __longlong_as_double((long long)x); }
+FN u32 picked(u32 a, u32 b, u32 picks) {
+  u32 bytes;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "r"(picks));
+  return bytes;
+}
 #else
 FN u64 high_product(u64 a, u64 b) { return (u64)(((unsigned __int128)a * b) >> 64); }
-FN u32 lowest_bit(u32 x) { return __builtin_ctz(x); }
+FN u32 lowest_bit(u64 x) { return __builtin_ctzll(x); }
+FN u32 highest_bit(u64 x) { return 63 - __builtin_clzll(x); }
+FN u32 bits_set(u64 x) { return __builtin_popcountll(x); }
 FN u32 bits_of(float x) { u32 y; memcpy(&y, &x, 4); return y; }
 FN u64 count_up(u64 *count) { return (*count)++; }
 FN float float_of(u32 x) { float y; memcpy(&y, &x, 4); return y; }
 FN u64 bits_of(double x) { u64 y; memcpy(&y, &x, 8); return y; }
 FN double double_of(u64 x) { double y; memcpy(&y, &x, 8); return y; }
+// One byte for each of the low four nibbles of `picks`: 0 to 3 a byte of `a`, 4 to 7 one of `b`; with 8 added, that
+// byte's top bit eight times.
+FN u32 picked(u32 a, u32 b, u32 picks) {
+  u32 bytes = 0;
+  for (u32 i = 0; i < 4; i++) {
+    u32 nibble = (picks >> (4 * i)) & 15, byte = (((u64)b << 32 | a) >> (8 * (nibble & 7))) & 0xff;
+    bytes |= (nibble < 8 ? byte : byte >> 7 ? 0xff : 0) << (8 * i);
+  }
+  return bytes;
+}
 #endif
+
+// ---- several elements in 32 bits
+
+// The same number of `BITS` bits, 8 or 16, again and again; and the top bit of each.
+template <u32 BITS> FN u32 in_lanes(u32 x) { return x * (~0u / ((1u << BITS) - 1)); }
+template <u32 BITS> FN u32 tops() { return in_lanes<BITS>(1u << (BITS - 1)); }
+
+// Bits `at` and following of `sg`, each as the top bit of a lane.
+template <u32 BITS> FN u32 tops_of(u32 sg, u32 at) {
+  return (((sg >> at) & ((1u << (32 / BITS)) - 1)) * (BITS == 8 ? 0x10204080u : 0x40008000u)) & tops<BITS>();
+}
+
+// The bytes of a table of eight that four bytes below 8 tell.
+FN u32 looked_up(u64 table, u32 indices) {
+  return picked((u32)table, (u32)(table >> 32), picked(indices | indices >> 4, 0, 0x20));
+}
 
 // ---- scheme.rs
 
@@ -142,6 +177,20 @@ template <u32 WIDTH> FN LANE encode(const Spec &s, LANE value, LANE slice, u32 n
   return (bits + (exponent << s.mantissa) + (LANE)s.exponent) | ((LANE)negative << (WIDTH - 1));
 }
 
+// A small integer as a narrow float with `lowest` for the exponent's bits.
+FN u32 small_float(const Spec &s, u32 value, u32 lowest) { return (bits_of((float)value) >> (23 - s.mantissa)) + lowest; }
+
+// Values of a bounded form, side by side, with the exponents that `slices` choose and the signs `tops`: no element carries
+// into its neighbour, since all values are normal and finite. 0 where no bit of `contributes` is set.
+template <u32 WIDTH> FN u32 dressed(const Spec &s, bool is_float, u32 values, u32 contributes, u32 slices, u32 tops) {
+  if (is_float) {
+    u32 exponents = (slices >> (s.exponent_shift - s.mantissa)) & in_lanes<WIDTH>(s.exponent_mask << s.mantissa);
+    return ((values + exponents) | tops) & contributes;
+  }
+  u32 negative = picked(tops, 0, WIDTH == 8 ? 0xba98 : 0xbb99) & contributes;
+  return ((values & contributes) ^ negative) + (negative & in_lanes<WIDTH>(1));
+}
+
 FN u64 power(const Spec &s, u32 exponent) {
   u64 product = 1;
   UNROLL(8)
@@ -181,6 +230,29 @@ template <u32 WIDTH> FN Both<LANE> average(const Spec &s, LANE slice) {
   float value = float_of(((u32)bits + rebase) << (23 - s.mantissa));
   return Both<LANE>{narrow(s, value * float_of((u32)s.scalar_a)) + doubled,
                     narrow(s, value * float_of((u32)s.scalar_b)) + doubled};
+}
+
+// Two floats of `mantissa` fraction bits, which both are normal, rounded and side by side. Adding what is 2^drop times a
+// float's power of two leaves it no more bits than that.
+FN u32 narrow_pair(u32 mantissa, float low, float high) {
+  u32 drop = 23 - mantissa;
+  float scale = float_of((127 + drop) << 23);
+  float to_low = float_of(bits_of(low) & 0xff << 23) * scale, to_high = float_of(bits_of(high) & 0xff << 23) * scale;
+  u32 low_bits = bits_of(low + to_low - to_low) >> drop, high_bits = bits_of(high + to_high - to_high) >> drop;
+  return picked(low_bits, high_bits, 0x5410);
+}
+
+// `average` of all elements of 32 bits. A half's bits are taken as a float's, which is 2^-112 times as much; 16 bits
+// of a product are its bits as a half.
+template <u32 WIDTH> FN Both<u32> averages(const Spec &s, u32 slices, u32 signs) {
+  u32 fractions = slices & in_lanes<WIDTH>((u32)s.payload);
+  if (WIDTH == 8) return Both<u32>{looked_up(s.scalar_a, fractions) | signs, looked_up(s.scalar_b, fractions) | signs};
+  u32 bits = fractions | in_lanes<WIDTH>((u32)s.exponent), shift = 23 - s.mantissa;
+  u32 doubled = in_lanes<WIDTH>((s.stride - 1) << s.mantissa);
+  float low = float_of((bits & 0xffff) << shift), high = float_of((bits >> 16) << shift);
+  float a = float_of((u32)s.scalar_a), b = float_of((u32)s.scalar_b);
+  return Both<u32>{(narrow_pair(s.mantissa, low * a, high * a) + doubled) | signs,
+                   (narrow_pair(s.mantissa, low * b, high * b) + doubled) | signs};
 }
 
 template <u32 KIND, u32 WIDTH> FN Both<LANE> result(const Form &f, u32 index, LANE slice, u32 negative) {
@@ -266,62 +338,27 @@ template <u32 KIND, u32 WIDTH, bool INPUT> struct Words {
     return Both<LANE>{bits, bits};
   }
 
-  // A small value of a bounded form, without sign and with the lowest exponent.
-  FN_MEMBER u32 small(u32 value, u32 lowest) {
-    if (!f.s.is_float) return value * (INPUT ? (u32)f.s.factor : 1);
-    return (bits_of((float)value) >> (23 - f.s.mantissa)) + lowest;
-  }
-
-  // Small values of a half with the exponents and signs that `h` and `sg` give them, all at once: no element carries into
-  // its neighbour, since all values are normal and finite. 0 where no bit of `contributes` is set.
-  FN_MEMBER u32 dressed(u32 values, u32 contributes, u32 at, u32 h, u32 sg) {
-    const Spec &s = f.s;
-    const u32 ones = ~0u / ((1u << WIDTH) - 1);
-    // Bit i of the signs becomes the top bit of element i.
-    u32 tops = ((sg >> at) & ((1u << PER_HALF) - 1)) * (WIDTH == 8 ? 0x10204080u : 0x40008000u);
-    tops &= ones << (WIDTH - 1);
-    if (s.is_float) {
-      u32 exponents = (h >> (s.exponent_shift - s.mantissa)) & ((s.exponent_mask << s.mantissa) * ones);
-      return ((values + exponents) | tops) & contributes;
-    }
-    u32 negative = ((tops << 1) - (tops >> (WIDTH - 1))) & contributes;
-    return ((values & contributes) ^ negative) + (negative & ones);
-  }
-
-  // `half` of a bounded form of small elements.
+  // `half` of the results of a bounded form of small elements.
   FN_MEMBER u32 small_half(u32 at, u32 h, u32 sg) {
     const Spec &s = f.s;
     const u32 keep = (1u << WIDTH) - 1;
-    u32 values = 0, contributes = INPUT ? 0 : ~0u, leads = 0, lowest = (u32)s.exponent;
-    if (INPUT && ((rank + (u32)s.repetition) & 1)) lowest -= s.scale << s.mantissa;
+    u32 values = 0;
     UNROLL(4)
     for (u32 e = 0; e < PER_HALF; e++) {
       u32 digit = (index + at + e) & s.digit_last, shift = e * WIDTH;
-      if (!INPUT) {
-        u32 payload = (((h >> shift) & keep) + (u32)s.age) & (u32)s.payload;
-        values |= (small((u32)f.tables.base[digit] + payload, lowest) & keep) << shift;
-        continue;
-      }
-      values |= (small(1 + (digit_of(s, place.q, digit) ^ s.digit_flip), lowest) & keep) << shift;
-      contributes |= (place.q < s.stride ? keep : 0) << shift;
-      leads |= (u32)(place.q == 0) << e;
-      move<KIND>(s, place, step);
+      u32 value = (u32)f.tables.base[digit] + ((((h >> shift) & keep) + (u32)s.age) & (u32)s.payload);
+      values |= ((s.is_float ? small_float(s, value, (u32)s.exponent) : value) & keep) << shift;
     }
-    for (; leads; leads &= leads - 1) {
-      u32 e = lowest_bit(leads), shift = e * WIDTH, digit = (index + at + e) & s.digit_last;
-      u32 payload = (((h >> shift) & keep) + (u32)s.age) & (u32)s.payload;
-      u32 value = 1 + s.digit_flip + (u32)f.tables.lead[digit] + payload;
-      values = (values & ~(keep << shift)) | (small(value, lowest) & keep) << shift;
-    }
-    return dressed(values, contributes, at, h, sg);
+    return dressed<WIDTH>(s, s.is_float, values, ~0u, h, tops_of<WIDTH>(sg, at));
   }
 
   // `PER_HALF` elements from the low bits of `h`.
   FN_MEMBER Both<LANE> half(u32 at, LANE h, u32 sg) {
-    if constexpr (KIND == BOUNDED && WIDTH <= 16) {
+    if constexpr (KIND == BOUNDED && WIDTH <= 16 && !INPUT) {
       LANE bits = (LANE)small_half(at, (u32)h, sg);
       return Both<LANE>{bits, bits};
     }
+    if constexpr (KIND == AVERAGE && WIDTH <= 16 && !INPUT) return averages<WIDTH>(f.s, (u32)h, tops_of<WIDTH>(sg, at));
     const LANE keep = ~(LANE)0 >> (8 * sizeof(LANE) - WIDTH);
     Both<LANE> bits = {0, 0};
     UNROLL(4)
@@ -353,6 +390,149 @@ template <u32 KIND, u32 WIDTH, bool INPUT> struct Words {
     multiple += multiples;
     index += elements;
     if (INPUT) move<KIND>(f.s, place, jump);
+  }
+};
+
+// Where a thread starts: an element, the rank's place there, and how that moves to the next element and to the next 16
+// bytes of the thread.
+struct Start { u64 index; Place place, step, jump; };
+
+// The places of the elements of 16 bytes, `BITS` bits each, for up to 2^(BITS - 1) ranks. All of them move alike.
+template <u32 KIND, u32 WIDTH, u32 BITS> struct Places {
+  enum { PER_REGISTER = 32 / BITS, REGISTERS = 128 / WIDTH / PER_REGISTER };
+  u32 q[REGISTERS], phase[REGISTERS], ranks, back, q_jump, phase_jump;
+  bool laps;
+
+  FN_MEMBER Places(const Spec &s, const Start &start) {
+    Place place = start.place;
+    UNROLL(8)
+    for (u32 r = 0; r < REGISTERS; r++) {
+      q[r] = phase[r] = 0;
+      UNROLL(4)
+      for (u32 e = 0; e < PER_REGISTER; e++) {
+        q[r] |= place.q << (e * BITS);
+        phase[r] |= place.phase << (e * BITS);
+        move<KIND>(s, place, start.step);
+      }
+    }
+    ranks = s.ranks;
+    back = in_lanes<BITS>(ranks) - tops<BITS>();
+    q_jump = in_lanes<BITS>(start.jump.q) - back;
+    phase_jump = in_lanes<BITS>(start.jump.phase) - back;
+    // A window of all ranks ends with every lap.
+    laps = has_windows<KIND>() && s.wander && s.stride < s.ranks;
+  }
+
+  // Of lanes that 2^(BITS - 1) - ranks has been added to, so that the top bit tells which reach `ranks`: takes `ranks`
+  // from those, of which it tells, and undoes the addition.
+  FN_MEMBER u32 wrapped(u32 lanes, u32 &reached) {
+    reached = (lanes & tops<BITS>()) >> (BITS - 1);
+    return lanes + back - reached * ranks;
+  }
+
+  FN_MEMBER void move_all() {
+    u32 lap[REGISTERS] = {}, unused;
+    if (laps) {
+      UNROLL(8)
+      for (u32 r = 0; r < REGISTERS; r++) phase[r] = wrapped(phase[r] + phase_jump, lap[r]);
+    }
+    UNROLL(8)
+    for (u32 r = 0; r < REGISTERS; r++) q[r] = wrapped(q[r] + q_jump + lap[r], unused);
+  }
+
+  // All bits of those elements of 4 bytes whose lanes' top bits are set.
+  FN_MEMBER static u32 spread(u32 low, u32 high) {
+    return WIDTH == BITS ? picked(low, 0, WIDTH == 8 ? 0xba98 : 0xbb99) : picked(low, high, 0xfdb9);
+  }
+  FN_MEMBER u32 first_of(u32 r) { return WIDTH == BITS ? r : 2 * r; }
+  FN_MEMBER u32 last_of(u32 r) { return WIDTH == BITS ? r : 2 * r + 1; }
+
+  // All bits of those elements of 4 bytes, the `r`th of the 16, whose place is `limit` or more; at most 2^(BITS - 1).
+  FN_MEMBER u32 at_least(u32 r, u32 limit) {
+    u32 missing = tops<BITS>() - in_lanes<BITS>(limit);
+    return spread(q[first_of(r)] + missing, q[last_of(r)] + missing);
+  }
+  // The same of those whose place has the bit of `masks`, one a lane.
+  FN_MEMBER u32 with_bit(u32 r, u32 low_mask, u32 high_mask) {
+    return spread((q[first_of(r)] & low_mask) + (tops<BITS>() - low_mask),
+                  (q[last_of(r)] & high_mask) + (tops<BITS>() - high_mask));
+  }
+};
+
+// What a rank contributes to 16 bytes of a bounded form of small elements, as `contribution` has it. Floats have neither
+// age nor flipped digits nor another lead than the payload; FP8 has no digits and three bits of payload, integers have
+// digits of one bit at most.
+template <u32 WIDTH, u32 BITS, bool IS_FLOAT> struct SmallInputs {
+  enum { PERIOD = 8 * BITS / 32 };
+  const Spec &s;
+  Places<BOUNDED, WIDTH, BITS> places;
+  u32 payload, digit[PERIOD], between, lead[2];
+  u64 table;
+  float power, below;
+
+  FN_MEMBER SmallInputs(const Form &f, u32 rank, const Start &start) : s(f.s), places(f.s, start) {
+    payload = in_lanes<WIDTH>((u32)s.payload);
+    u32 scale = (rank + (u32)s.repetition) & 1 ? s.scale : 0;
+    if (!IS_FLOAT) prepare_integers(f, (u32)start.index);
+    else if (WIDTH == 8) prepare_table((u32)s.exponent - (scale << s.mantissa));
+    else prepare_floats((u32)start.index, (u32)((int)s.exponent >> s.mantissa) - scale);
+  }
+
+  // By lane, for the eight elements after which digits come again: the bit of a place that is the digit, or the top bit,
+  // which no place has; what the leader adds.
+  FN_MEMBER void prepare_integers(const Form &f, u32 index) {
+    UNROLL(8)
+    for (u32 e = 0; e < 8; e++) {
+      u32 shown = (index + e) & s.digit_last, r = e * BITS / 32;
+      u32 mask = 1u << (s.digit_bits ? shown : BITS - 1) << (e * BITS % 32);
+      digit[r] = e * BITS % 32 ? digit[r] | mask : mask;
+      u32 added = (u32)f.tables.lead[shown] << (e * 8 % 32);
+      lead[e / 4] = e % 4 ? lead[e / 4] | added : added;
+    }
+  }
+  FN_MEMBER void prepare_table(u32 lowest) {
+    table = 0;
+    UNROLL(8)
+    for (u32 value = 0; value < 8; value++) table |= (u64)(small_float(s, 1 + value, lowest) & 0xff) << (8 * value);
+  }
+  // `power` is a float whose last bit is worth 1 times the power of two that makes its bits those of the narrow type.
+  FN_MEMBER void prepare_floats(u32 index, u32 exponent) {
+    power = float_of((150 + exponent) << 23);
+    below = power - (float_of(bits_of(power) | 1) - power);
+    UNROLL(4)
+    for (u32 r = 0; r < PERIOD; r++) digit[r] = s.digit_bits * ((index + 2 * r) & s.digit_last);
+    between = s.digit_last ? s.digit_bits : 0;
+  }
+
+  // The value of each of 4 bytes' elements, the leaders' with what `slices` add.
+  FN_MEMBER u32 values(u32 r, u32 slices) {
+    const u32 ones = in_lanes<WIDTH>(1);
+    u32 leads = ~places.at_least(r, 1);
+    if (!IS_FLOAT) {
+      u32 bits = places.with_bit(r, digit[places.first_of(r) % PERIOD], digit[places.last_of(r) % PERIOD]);
+      u32 added = ((slices & payload) + in_lanes<WIDTH>((u32)(s.age & s.payload))) & payload;
+      return (ones + ((bits & ones) ^ (s.digit_flip * ones)) + ((added + lead[r % 2]) & leads)) * (u32)s.factor;
+    }
+    u32 added = slices & payload & leads;
+    if (WIDTH == 8) return looked_up(table, added);
+    u32 q = places.q[r] >> digit[r % PERIOD], mask = (1u << s.digit_bits) - 1;
+    u32 integers = ((q & mask) | ((q >> between) & (mask << 16))) + added;
+    // Their last bits, below `power`'s, become floats that are right but for a bias of 1.
+    u32 low = bits_of(float_of(picked(integers, bits_of(power), 0x7610)) - below);
+    u32 high = bits_of(float_of(picked(integers, bits_of(power), 0x7632)) - below);
+    return picked(low >> (23 - s.mantissa), high >> (23 - s.mantissa), 0x5410);
+  }
+
+  FN_MEMBER u32 four_bytes(u32 r, u32 slices, u32 tops) {
+    return dressed<WIDTH>(s, IS_FLOAT, values(r, slices), ~places.at_least(r, s.stride), slices, tops);
+  }
+
+  // Word `i` of the two, whose number times the golden ratio is `multiple`.
+  FN_MEMBER u64 word(u32 i, u64 multiple) {
+    u64 h = hash(s.seed, multiple);
+    u32 sg = signs(s, multiple);
+    u32 low = four_bytes(2 * i, (u32)h, tops_of<WIDTH>(sg, 0));
+    return (u64)four_bytes(2 * i + 1, (u32)(h >> 32), tops_of<WIDTH>(sg, 32 / WIDTH)) << 32 | low;
   }
 };
 
@@ -434,30 +614,28 @@ struct Check {
   u64 origin;
   u32 width;
   Tally t;
-  FN_MEMBER void note(u64 index, bool a, bool b) {
-    u64 position = origin + index;
-    if (a) {
-      t.wrong_a++;
-      if (position < t.first_a) t.first_a = position;
-      if (position > t.last_a) t.last_a = position;
-    }
-    if (b) {
-      t.wrong_b++;
-      if (position < t.first_b) t.first_b = position;
-      if (position > t.last_b) t.last_b = position;
-    }
+  // Elements from `index` on, of which `differ` has the bits that are wrong. All of them at once, since a float average
+  // may follow one pattern throughout and thus differ from the other everywhere.
+  FN_MEMBER void note(u64 index, u64 differ, u64 &wrong, u64 &first, u64 &last) {
+    if (!differ) return;
+    const u64 of_words = 0x8000000080000000, of_halves = of_words | of_words >> 16, of_bytes = of_halves | of_halves >> 8;
+    u64 tops = width == 8 ? of_bytes : width == 16 ? of_halves : width == 32 ? of_words : 1ull << 63;
+    u64 flags = (((differ & ~tops) + ~tops) | differ) & tops;
+    u32 shift = lowest_bit(width);
+    u64 low = origin + index + (lowest_bit(flags) >> shift), high = origin + index + (highest_bit(flags) >> shift);
+    wrong += bits_set(flags);
+    if (low < first) first = low;
+    if (high > last) last = high;
   }
   FN_MEMBER void element(u64 index, const Pair &p) {
     u64 got = load(buffer + index * (width / 8), width);
-    note(index, got != p.a, got != p.b);
+    half(index, got, p);
   }
   FN_MEMBER Vector begin(u64 index) { return *(const Vector *)(buffer + index * (width / 8)); }
   FN_MEMBER void half(u64 index, u64 &got, const Pair &p) {
     if (got == p.a && got == p.b) return;
-    u64 keep = ~0ull >> (64 - width);
-    UNROLL(1)
-    for (u32 shift = 0; shift < 64; shift += width)
-      note(index++, ((got ^ p.a) >> shift) & keep, ((got ^ p.b) >> shift) & keep);
+    note(index, got ^ p.a, t.wrong_a, t.first_a, t.last_a);
+    note(index, got ^ p.b, t.wrong_b, t.first_b, t.last_b);
   }
   FN_MEMBER void end(u64, const Vector &) {}
 };
@@ -574,13 +752,51 @@ template <class Act> FN void walk_copy(const Spec &s, const RunSpec &run, Act &a
   }
 }
 
+// This thread's share of the pieces of an input that `Inputs` makes 16 bytes at a time; the first is `index` of the run.
+template <class Inputs, u32 WIDTH, class Act>
+FN void walk_packed(const Form &f, const RunSpec &run, const Start &start, u64 index, Act &act, Share share) {
+  const u64 per_vector = 128 / WIDTH, step = share.threads * per_vector, end = run.count - (per_vector - 1);
+  u64 multiple = golden(start.index / (64 / WIDTH)), multiples = golden(2 * share.threads);
+  for (Inputs inputs(f, run.rank, start); index < end; index += step) {
+    u64 low = inputs.word(0, multiple), high = inputs.word(1, multiple + golden(1));
+    Vector v16 = act.begin(index);
+    act.half(index, v16.low, Pair{low, low});
+    act.half(index + per_vector / 2, v16.high, Pair{high, high});
+    act.end(index, v16);
+    inputs.places.move_all();
+    multiple += multiples;
+  }
+}
+
+// Whether it was: one-byte elements have places of one byte as long as these suffice.
+template <u32 KIND, u32 WIDTH, class Act>
+FN bool walked_packed(const Form &f, const RunSpec &run, Act &act, Share share) {
+  if (f.s.ranks > 1 << 15) return false;
+  Pieces p(run, act.buffer, WIDTH);
+  const u64 per_vector = 128 / WIDTH;
+  if (share.thread >= p.vectors) return true;
+  u64 index = p.head + share.thread * per_vector, first = run.first + index;
+  Start start = {first, place_at(f.s, run.rank, first), jump_of(f.s, 1), jump_of(f.s, share.threads * per_vector)};
+  bool narrow = f.s.ranks <= 1 << 7;
+  if constexpr (WIDTH == 16) walk_packed<SmallInputs<16, 16, true>, WIDTH>(f, run, start, index, act, share);
+  else if (f.s.is_float && narrow) walk_packed<SmallInputs<8, 8, true>, WIDTH>(f, run, start, index, act, share);
+  else if (f.s.is_float) walk_packed<SmallInputs<8, 16, true>, WIDTH>(f, run, start, index, act, share);
+  else if (narrow) walk_packed<SmallInputs<8, 8, false>, WIDTH>(f, run, start, index, act, share);
+  else walk_packed<SmallInputs<8, 16, false>, WIDTH>(f, run, start, index, act, share);
+  return true;
+}
+
 // This thread's share of the pieces of a form, which start at whole words of it.
 template <u32 KIND, u32 WIDTH, bool INPUT, class Act>
 FN void walk_form(const Form &f, const RunSpec &run, Act &act, Share share) {
+  if constexpr (INPUT && KIND == BOUNDED && WIDTH <= 16) {
+    if (walked_packed<KIND, WIDTH>(f, run, act, share)) return;
+  }
   Pieces p(run, act.buffer, WIDTH);
   const u64 per_vector = 128 / WIDTH;
   u64 index = p.head + share.thread * per_vector, left_out = (share.threads - 1) * per_vector;
   if (share.thread >= p.vectors) return;
+  act.width = WIDTH;
   Words<KIND, WIDTH, INPUT> words(f, run.rank, (run.first + index) / (64 / WIDTH));
   Place jump = INPUT ? jump_of(f.s, left_out) : Place{0, 0};
   u64 multiples = golden(2 * (share.threads - 1));

@@ -20,6 +20,8 @@ const PEERS: f64 = 10.0;
 const QUIET: f64 = 3.0;
 /// Less than this, in µs, is what a call costs a host, and no lateness: two healthy H200 stood 0.3 µs apart.
 const LEAST_US: f64 = 1.0;
+/// Nor is less than this part of the operation: it costs nothing that could be seen.
+const OF_OPERATION: f64 = 0.01;
 /// Late in so many of the iterations at least.
 const SHARE: f64 = 0.2;
 /// Chance of being last so often by luck, over all ranks together.
@@ -74,8 +76,9 @@ pub fn late(samples: &[RankSample], clock_error_us: f64, skip: usize) -> Late {
     if arrivals.len() < NEEDED || exits.len() < NEEDED {
         return Late::Unknown;
     }
+    let least_us = LEAST_US.max(OF_OPERATION * operation_us(samples, skip));
     let thresholds: Vec<f64> =
-        excuses(&exits).into_iter().map(|excuse| (MARGIN * excuse + clock_error_us).max(LEAST_US)).collect();
+        excuses(&exits).into_iter().map(|excuse| (MARGIN * excuse + clock_error_us).max(least_us)).collect();
     let at = |seen_at, moments: &[Vec<f64>]| {
         let (place, late_us) = Contest::of(moments, &thresholds).winner()?;
         let share = late_us.len() as f64 / moments.len() as f64;
@@ -86,6 +89,15 @@ pub fn late(samples: &[RankSample], clock_error_us: f64, skip: usize) -> Late {
     at(SeenAt::Calls, &arrivals)
         .or_else(|| at(SeenAt::Barriers, &exits))
         .unwrap_or_else(|| Late::Nobody { threshold_us: last(&thresholds) })
+}
+
+/// The shortest rank's time from call to completion, which holds no wait for a late one: median over iterations, in µs;
+/// 0 where it is not known.
+fn operation_us(samples: &[RankSample], skip: usize) -> f64 {
+    let times: Vec<&[f64]> =
+        samples.iter().map(|sample| sample.series.completion_us.get(skip..).unwrap_or(&[])).collect();
+    let shortest: Vec<f64> = columns(&times).map(|times| first(&times)).collect();
+    median(&shortest).unwrap_or(0.0)
 }
 
 /// How late each rank may be because of the barrier, in µs.

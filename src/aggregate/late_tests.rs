@@ -128,6 +128,27 @@ fn less_than_the_clocks_error_is_nothing() {
 }
 
 #[test]
+fn a_hundredth_of_the_operation_is_nothing() {
+    let judge = |completion_us: f64| {
+        let sample = |rank: u32, late_us: f64| {
+            let times = |extra_us: f64| (0..50).map(|at| 1e5 * f64::from(at) + extra_us).collect();
+            // Whoever waits for the late one has the longer time.
+            let completion_us = vec![completion_us + 200.0 - late_us; 50];
+            let series = Series {
+                arrival_us: times(late_us),
+                exit_us: times(0.0),
+                completion_us,
+                ..Series::default()
+            };
+            RankSample { rank, total_us: 0.0, cpu_us: 0.0, series, tally: None }
+        };
+        named(late(&[sample(0, 0.0), sample(1, 200.0)], 0.0, 0))
+    };
+    assert_eq!(judge(19_000.0), Some(1));
+    assert_eq!(judge(21_000.0), None);
+}
+
+#[test]
 fn now_and_then_is_not_late() {
     let seldom = |rank: usize, at: usize, _: &mut fastrand::Rng| {
         if rank == 1 && at.is_multiple_of(6) { 500.0 } else { 0.0 }

@@ -32,11 +32,7 @@ impl<'a> Timing<'a> {
 
     /// This process's clock against the first's; every worker of every process calls this. Collective.
     pub(super) fn share(&self, bench: &Bench<'_>) -> Result<Fit> {
-        let processes = bench.control.size();
-        let fits: Option<Vec<Fit>> = self
-            .clocks
-            .as_ref()
-            .and_then(|clocks| (0..processes).map(|process| clocks.fit(process)).collect());
+        let fits = self.clocks.as_ref().and_then(Clocks::fits);
         let told = bench.control.broadcast(serde_json::to_vec(&fits).unwrap_or_default())?;
         let fits: Option<Vec<Fit>> = serde_json::from_slice(&told).unwrap_or_default();
         let mine = bench.first_rank / self.ranks_per_process;

@@ -77,6 +77,11 @@ impl<'a> Clocks<'a> {
         }
     }
 
+    /// At process 0: the same of all processes. `None` before the first `sync`.
+    pub fn fits(&self) -> Option<Vec<Fit>> {
+        (0..).zip(&self.clock_of).map(|(process, _)| self.fit(process)).collect()
+    }
+
     /// At process 0: no two processes' clocks are further off each other than this, in µs.
     pub fn error_us(&self) -> f64 {
         let mut errors: Vec<f64> = self.states().map(|(_, _, fit)| fit.error_ns / 1e3).collect();
@@ -142,6 +147,7 @@ mod tests {
         let mut clocks = Clocks::new(&Solo).unwrap();
         clocks.sync().unwrap();
         assert_eq!((clocks.count(), clocks.fit(0), clocks.fit(1)), (1, Some(Fit::OWN), None));
+        assert_eq!(clocks.fits(), Some(vec![Fit::OWN]));
     }
 
     #[test]

@@ -44,9 +44,10 @@ template <> struct Lane<64> { typedef u64 type; };
 template <class T> struct Both { T a, b; };
 
 // The constants, the same again where each thread may read another entry of their tables, and the powers of the
-// generator of POWER where somebody has made a table of them.
-struct Form { const Spec &s, &tables; const u64 *powers; };
+// generator of POWER where somebody has made a table of them, their low bytes by themselves.
 enum { POWERS = 256 };
+struct Powers { u64 whole[POWERS]; u8 low[POWERS]; };
+struct Form { const Spec &s, &tables; const Powers *powers; bool has_powers; };
 
 // ---- bits of the machine
 
@@ -299,7 +300,7 @@ FN LANE contribution(const Form &f, u32 rank, u32 q, u32 index, LANE slice, u32 
     u32 own = 1 + 2 * ((u32)slice + digit_of(s, rank, digit) + (u32)t);
     u32 all = (u32)f.tables.base[digit] + (u32)slice * (2 * (u32)n);
     u32 exponent = (q == 0 ? own - all : own) % POWERS;
-    LANE raised = (LANE)(f.powers ? f.powers[exponent] : power(s, exponent));
+    LANE raised = (LANE)(f.has_powers ? f.powers->whole[exponent] : power(s, exponent));
     return q == 0 ? power_result<WIDTH>(s, slice) * raised : raised;
   }
   if (KIND == SIGNS) {
@@ -536,6 +537,52 @@ template <u32 WIDTH, u32 BITS, bool IS_FLOAT> struct SmallInputs {
   }
 };
 
+// The same of POWER of one-byte elements, whose exponents have 6 bits and whose digits come again after four elements.
+template <u32 BITS> struct PowerInputs {
+  enum { LAST = 63 };
+  const Form &f;
+  Places<POWER, 8, BITS> places;
+  u32 own, lead[4], factor;
+
+  FN_MEMBER PowerInputs(const Form &form, u32 rank, const Start &start) : f(form), places(f.s, start), own(0) {
+    factor = 2 - 2 * f.s.ranks;
+    UNROLL(4)
+    for (u32 e = 0; e < 4; e++) {
+      u32 digit = ((u32)start.index + e) & f.s.digit_last;
+      u32 exponent = 1 + 2 * (digit_of(f.s, rank, digit) + (u32)f.s.repetition);
+      own |= (exponent & LAST) << (8 * e);
+      lead[e] = exponent - (u32)f.tables.base[digit];
+    }
+  }
+
+  FN_MEMBER u32 raised(u32 exponent) { return f.has_powers ? f.powers->low[exponent] : (u32)power(f.s, exponent); }
+
+  // What the leader of each of 4 elements contributes.
+  FN_MEMBER u32 leaders(u32 slices) {
+    u32 bytes = 0;
+    UNROLL(4)
+    for (u32 e = 0; e < 4; e++) {
+      u32 slice = picked(slices, 0, 0x4440 + e);
+      u32 product = power_result<8>(f.s, slice) * raised((lead[e] + slice * factor) & LAST);
+      bytes |= (product & 0xff) << (8 * e);
+    }
+    return bytes;
+  }
+
+  FN_MEMBER u32 four_bytes(u32 r, u32 slices) {
+    u32 exponents = (((slices & in_lanes<8>(LAST / 2)) << 1) + own) & in_lanes<8>(LAST), bytes = 0;
+    UNROLL(4)
+    for (u32 e = 0; e < 4; e++) bytes |= (raised(picked(exponents, 0, 0x4440 + e)) & 0xff) << (8 * e);
+    u32 follow = places.at_least(r, 1);
+    return follow == ~0u ? bytes : (bytes & follow) | (leaders(slices) & ~follow);
+  }
+
+  FN_MEMBER u64 word(u32 i, u64 multiple) {
+    u64 h = hash(f.s.seed, multiple);
+    return (u64)four_bytes(2 * i + 1, (u32)(h >> 32)) << 32 | four_bytes(2 * i, (u32)h);
+  }
+};
+
 template <u32 KIND> FN Pair word_of_kind(const Form &f, bool input, u32 rank, u64 k) {
   switch (f.s.width) {
     case 8: return input ? Words<KIND, 8, true>(f, rank, k).next() : Words<KIND, 8, false>(f, rank, k).next();
@@ -547,7 +594,7 @@ template <u32 KIND> FN Pair word_of_kind(const Form &f, bool input, u32 rank, u6
 
 // Word `k` of any form and width: one copy for all that is not worth a loop of its own.
 OUTLINE Pair any_word(const Spec *s, bool input, u32 rank, u64 k) {
-  Form f = {*s, *s, 0};
+  Form f = {*s, *s, 0, false};
   switch (s->kind) {
     case BOUNDED: return word_of_kind<BOUNDED>(f, input, rank, k);
     case LINEAR: return word_of_kind<LINEAR>(f, input, rank, k);
@@ -778,7 +825,10 @@ FN bool walked_packed(const Form &f, const RunSpec &run, Act &act, Share share) 
   u64 index = p.head + share.thread * per_vector, first = run.first + index;
   Start start = {first, place_at(f.s, run.rank, first), jump_of(f.s, 1), jump_of(f.s, share.threads * per_vector)};
   bool narrow = f.s.ranks <= 1 << 7;
-  if constexpr (WIDTH == 16) walk_packed<SmallInputs<16, 16, true>, WIDTH>(f, run, start, index, act, share);
+  if constexpr (KIND == POWER) {
+    if (narrow) walk_packed<PowerInputs<8>, WIDTH>(f, run, start, index, act, share);
+    else walk_packed<PowerInputs<16>, WIDTH>(f, run, start, index, act, share);
+  } else if constexpr (WIDTH == 16) walk_packed<SmallInputs<16, 16, true>, WIDTH>(f, run, start, index, act, share);
   else if (f.s.is_float && narrow) walk_packed<SmallInputs<8, 8, true>, WIDTH>(f, run, start, index, act, share);
   else if (f.s.is_float) walk_packed<SmallInputs<8, 16, true>, WIDTH>(f, run, start, index, act, share);
   else if (narrow) walk_packed<SmallInputs<8, 8, false>, WIDTH>(f, run, start, index, act, share);
@@ -789,7 +839,7 @@ FN bool walked_packed(const Form &f, const RunSpec &run, Act &act, Share share) 
 // This thread's share of the pieces of a form, which start at whole words of it.
 template <u32 KIND, u32 WIDTH, bool INPUT, class Act>
 FN void walk_form(const Form &f, const RunSpec &run, Act &act, Share share) {
-  if constexpr (INPUT && KIND == BOUNDED && WIDTH <= 16) {
+  if constexpr (INPUT && ((KIND == BOUNDED && WIDTH <= 16) || (KIND == POWER && WIDTH == 8))) {
     if (walked_packed<KIND, WIDTH>(f, run, act, share)) return;
   }
   Pieces p(run, act.buffer, WIDTH);
@@ -845,12 +895,13 @@ FN Share this_share() { return Share{(u64)blockIdx.x * blockDim.x + threadIdx.x,
   __syncthreads()
 
 // The block's table of powers.
-template <u32 KIND> FN const u64 *powers_of(const Spec &spec) {
+template <u32 KIND> FN const Powers *powers_of(const Spec &spec) {
   if constexpr (KIND == POWER) {
-    __shared__ u64 powers[POWERS];
-    for (u32 exponent = threadIdx.x; exponent < POWERS; exponent += blockDim.x) powers[exponent] = power(spec, exponent);
+    __shared__ Powers powers;
+    for (u32 exponent = threadIdx.x; exponent < POWERS; exponent += blockDim.x)
+      powers.low[exponent] = (u8)(powers.whole[exponent] = power(spec, exponent));
     __syncthreads();
-    return powers;
+    return &powers;
   }
   return 0;
 }
@@ -884,7 +935,7 @@ extern "C" __global__ void critrank_check_rest(const void *buffer, Spec spec, Ru
   extern "C" __global__ void __launch_bounds__(256, 4)                                                                \
       critrank_fill_##name(void *buffer, Spec spec, RunSpec run, int inverted, int) {                                 \
     SHARED_SPEC;                                                                                                      \
-    Form f = {spec, shared, powers_of<KIND>(spec)};                                                                   \
+    Form f = {spec, shared, powers_of<KIND>(spec), KIND == POWER};                                                    \
     Fill act = {(u8 *)buffer, inverted ? ~0ull : 0, spec.width};                                                      \
     if (run.what == INPUT) walk_width<KIND, true>(f, run, act, this_share());                                         \
     else walk_width<KIND, false>(f, run, act, this_share());                                                          \
@@ -892,7 +943,7 @@ extern "C" __global__ void critrank_check_rest(const void *buffer, Spec spec, Ru
   extern "C" __global__ void __launch_bounds__(256, 4)                                                                \
       critrank_check_##name(const void *buffer, Spec spec, RunSpec run, u64 *tally, int) {                            \
     SHARED_SPEC;                                                                                                      \
-    Form f = {spec, shared, 0};                                                                                       \
+    Form f = {spec, shared, 0, false};                                                                                \
     Check act = {(const u8 *)buffer, run.origin, spec.width, no_mismatch()};                                          \
     walk_width<KIND, false>(f, run, act, this_share());                                                               \
     merge(act.t, tally);                                                                                              \
@@ -927,7 +978,7 @@ extern "C" __global__ void critrank_collect(const void *buffer, Spec spec, RunSp
 #else
 
 template <bool INPUT, class Act> static void walk_kind(const Spec &s, const RunSpec &run, Act &act, Share share) {
-  Form f = {s, s, 0};
+  Form f = {s, s, 0, false};
   switch (s.kind) {
     case BOUNDED: return walk_width<BOUNDED, INPUT>(f, run, act, share);
     case LINEAR: return walk_width<LINEAR, INPUT>(f, run, act, share);

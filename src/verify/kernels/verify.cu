@@ -44,9 +44,10 @@ template <> struct Lane<64> { typedef u64 type; };
 template <class T> struct Both { T a, b; };
 
 // The constants, the same again where each thread may read another entry of their tables, and the powers of the
-// generator of POWER where somebody has made a table of them.
-struct Form { const Spec &s, &tables; const u64 *powers; };
+// generator of POWER where somebody has made a table of them, their low bytes by themselves.
 enum { POWERS = 256 };
+struct Powers { u64 whole[POWERS]; u8 low[POWERS]; };
+struct Form { const Spec &s, &tables; const Powers *powers; bool has_powers; };
 
 // ---- bits of the machine
 
@@ -180,6 +181,14 @@ template <u32 WIDTH> FN LANE encode(const Spec &s, LANE value, LANE slice, u32 n
 // A small integer as a narrow float with `lowest` for the exponent's bits.
 FN u32 small_float(const Spec &s, u32 value, u32 lowest) { return (bits_of((float)value) >> (23 - s.mantissa)) + lowest; }
 
+// The bits of an FP8 for each of eight integers from `first` on, a byte each.
+FN u64 small_floats(const Spec &s, u32 first, u32 lowest) {
+  u64 table = 0;
+  UNROLL(8)
+  for (u32 value = 0; value < 8; value++) table |= (u64)(small_float(s, first + value, lowest) & 0xff) << (8 * value);
+  return table;
+}
+
 // Values of a bounded form, side by side, with the exponents that `slices` choose and the signs `tops`: no element carries
 // into its neighbour, since all values are normal and finite. 0 where no bit of `contributes` is set.
 template <u32 WIDTH> FN u32 dressed(const Spec &s, bool is_float, u32 values, u32 contributes, u32 slices, u32 tops) {
@@ -299,7 +308,7 @@ FN LANE contribution(const Form &f, u32 rank, u32 q, u32 index, LANE slice, u32 
     u32 own = 1 + 2 * ((u32)slice + digit_of(s, rank, digit) + (u32)t);
     u32 all = (u32)f.tables.base[digit] + (u32)slice * (2 * (u32)n);
     u32 exponent = (q == 0 ? own - all : own) % POWERS;
-    LANE raised = (LANE)(f.powers ? f.powers[exponent] : power(s, exponent));
+    LANE raised = (LANE)(f.has_powers ? f.powers->whole[exponent] : power(s, exponent));
     return q == 0 ? power_result<WIDTH>(s, slice) * raised : raised;
   }
   if (KIND == SIGNS) {
@@ -323,12 +332,13 @@ template <u32 KIND, u32 WIDTH, bool INPUT> struct Words {
   enum { PER_WORD = 64 / WIDTH, PER_HALF = WIDTH == 64 ? 1 : 32 / WIDTH };
   Form f;
   u32 rank, index;
-  u64 multiple;
+  u64 multiple, table;
   Place place, step;
 
   FN_MEMBER Words(const Form &form, u32 whose, u64 k) : f(form), rank(whose), index((u32)k * PER_WORD), multiple(golden(k)) {
     place = INPUT ? place_at(f.s, rank, k * PER_WORD) : Place{0, 0};
     step = INPUT ? jump_of(f.s, 1) : Place{0, 0};
+    if (KIND == BOUNDED && WIDTH == 8 && !INPUT) table = small_floats(f.s, (u32)f.tables.base[0], (u32)f.s.exponent);
   }
 
   FN_MEMBER Both<LANE> element(u32 at, LANE slice, u32 sign) {
@@ -338,18 +348,20 @@ template <u32 KIND, u32 WIDTH, bool INPUT> struct Words {
     return Both<LANE>{bits, bits};
   }
 
-  // `half` of the results of a bounded form of small elements.
+  // `half` of the results of a bounded form of small elements. FP8 has no digits and three bits of payload.
   FN_MEMBER u32 small_half(u32 at, u32 h, u32 sg) {
     const Spec &s = f.s;
     const u32 keep = (1u << WIDTH) - 1;
-    u32 values = 0;
+    u32 values = 0, signs = tops_of<WIDTH>(sg, at);
+    if (WIDTH == 8 && s.is_float)
+      return dressed<WIDTH>(s, true, looked_up(table, h & in_lanes<WIDTH>((u32)s.payload)), ~0u, h, signs);
     UNROLL(4)
     for (u32 e = 0; e < PER_HALF; e++) {
       u32 digit = (index + at + e) & s.digit_last, shift = e * WIDTH;
       u32 value = (u32)f.tables.base[digit] + ((((h >> shift) & keep) + (u32)s.age) & (u32)s.payload);
-      values |= ((s.is_float ? small_float(s, value, (u32)s.exponent) : value) & keep) << shift;
+      values |= ((WIDTH == 16 ? small_float(s, value, (u32)s.exponent) : value) & keep) << shift;
     }
-    return dressed<WIDTH>(s, s.is_float, values, ~0u, h, tops_of<WIDTH>(sg, at));
+    return dressed<WIDTH>(s, WIDTH == 16, values, ~0u, h, signs);
   }
 
   // `PER_HALF` elements from the low bits of `h`.
@@ -474,7 +486,7 @@ template <u32 WIDTH, u32 BITS, bool IS_FLOAT> struct SmallInputs {
     payload = in_lanes<WIDTH>((u32)s.payload);
     u32 scale = (rank + (u32)s.repetition) & 1 ? s.scale : 0;
     if (!IS_FLOAT) prepare_integers(f, (u32)start.index);
-    else if (WIDTH == 8) prepare_table((u32)s.exponent - (scale << s.mantissa));
+    else if (WIDTH == 8) table = small_floats(s, 1, (u32)s.exponent - (scale << s.mantissa));
     else prepare_floats((u32)start.index, (u32)((int)s.exponent >> s.mantissa) - scale);
   }
 
@@ -489,11 +501,6 @@ template <u32 WIDTH, u32 BITS, bool IS_FLOAT> struct SmallInputs {
       u32 added = (u32)f.tables.lead[shown] << (e * 8 % 32);
       lead[e / 4] = e % 4 ? lead[e / 4] | added : added;
     }
-  }
-  FN_MEMBER void prepare_table(u32 lowest) {
-    table = 0;
-    UNROLL(8)
-    for (u32 value = 0; value < 8; value++) table |= (u64)(small_float(s, 1 + value, lowest) & 0xff) << (8 * value);
   }
   // `power` is a float whose last bit is worth 1 times the power of two that makes its bits those of the narrow type.
   FN_MEMBER void prepare_floats(u32 index, u32 exponent) {
@@ -526,13 +533,95 @@ template <u32 WIDTH, u32 BITS, bool IS_FLOAT> struct SmallInputs {
   FN_MEMBER u32 four_bytes(u32 r, u32 slices, u32 tops) {
     return dressed<WIDTH>(s, IS_FLOAT, values(r, slices), ~places.at_least(r, s.stride), slices, tops);
   }
+};
 
-  // Word `i` of the two, whose number times the golden ratio is `multiple`.
-  FN_MEMBER u64 word(u32 i, u64 multiple) {
-    u64 h = hash(s.seed, multiple);
-    u32 sg = signs(s, multiple);
-    u32 low = four_bytes(2 * i, (u32)h, tops_of<WIDTH>(sg, 0));
-    return (u64)four_bytes(2 * i + 1, (u32)(h >> 32), tops_of<WIDTH>(sg, 32 / WIDTH)) << 32 | low;
+// The same of POWER of one-byte elements, whose exponents have 6 bits and whose digits come again after four elements.
+template <u32 BITS> struct PowerInputs {
+  enum { LAST = 63 };
+  const Form &f;
+  Places<POWER, 8, BITS> places;
+  u32 own, lead[4], factor;
+
+  FN_MEMBER PowerInputs(const Form &form, u32 rank, const Start &start) : f(form), places(f.s, start), own(0) {
+    factor = 2 - 2 * f.s.ranks;
+    UNROLL(4)
+    for (u32 e = 0; e < 4; e++) {
+      u32 digit = ((u32)start.index + e) & f.s.digit_last;
+      u32 exponent = 1 + 2 * (digit_of(f.s, rank, digit) + (u32)f.s.repetition);
+      own |= (exponent & LAST) << (8 * e);
+      lead[e] = exponent - (u32)f.tables.base[digit];
+    }
+  }
+
+  FN_MEMBER u32 raised(u32 exponent) { return f.has_powers ? f.powers->low[exponent] : (u32)power(f.s, exponent); }
+
+  // What the leader of each of 4 elements contributes.
+  FN_MEMBER u32 leaders(u32 slices) {
+    u32 bytes = 0;
+    UNROLL(4)
+    for (u32 e = 0; e < 4; e++) {
+      u32 slice = picked(slices, 0, 0x4440 + e);
+      u32 product = power_result<8>(f.s, slice) * raised((lead[e] + slice * factor) & LAST);
+      bytes |= (product & 0xff) << (8 * e);
+    }
+    return bytes;
+  }
+
+  FN_MEMBER u32 four_bytes(u32 r, u32 slices, u32) {
+    u32 exponents = (((slices & in_lanes<8>(LAST / 2)) << 1) + own) & in_lanes<8>(LAST), bytes = 0;
+    UNROLL(4)
+    for (u32 e = 0; e < 4; e++) bytes |= (raised(picked(exponents, 0, 0x4440 + e)) & 0xff) << (8 * e);
+    u32 follow = places.at_least(r, 1);
+    return follow == ~0u ? bytes : (bytes & follow) | (leaders(slices) & ~follow);
+  }
+};
+
+// The same of LINEAR of one-byte elements, whose sums wrap; all ranks have at most three digits.
+template <u32 BITS> struct LinearInputs {
+  Places<LINEAR, 8, BITS> places;
+  u32 own, lead, keep, shift, last, factor;
+
+  FN_MEMBER LinearInputs(const Form &f, u32 rank, const Start &start) : places(f.s, start), own(0) {
+    const Spec &s = f.s;
+    shift = 1 + ((rank + (u32)s.repetition) & 1 ? 0 : s.scale);
+    keep = in_lanes<8>(0xff >> shift);
+    last = in_lanes<8>(1u << (shift - 1));
+    UNROLL(4)
+    for (u32 e = 0; e < 4; e++) {
+      u32 digit = ((u32)start.index + e) & s.digit_last;
+      own |= ((digit_of(s, rank, digit) + (u32)s.repetition) & 0xff >> shift) << (8 * e);
+    }
+    lead = in_lanes<8>((u32)s.lead[0] & 0xff >> shift);
+    factor = (1 - s.ranks) & 0x7f;
+  }
+
+  FN_MEMBER u32 four_bytes(u32 r, u32 slices, u32) {
+    u32 even = (slices & 0xff00ff) * factor, odd = (slices >> 8 & 0xff00ff) * factor;
+    u32 more = ((picked(even, odd, 0x6240) & keep) + lead) & keep & ~places.at_least(r, 1);
+    u32 half = (((slices & keep) + own) & keep) + more;
+    return (half & keep) << shift | last;
+  }
+};
+
+// The same of EXTREME of one-byte elements.
+template <u32 BITS> struct ExtremeInputs {
+  Places<EXTREME, 8, BITS> places;
+  u32 payload, age, own, lead, lose, flip;
+
+  FN_MEMBER ExtremeInputs(const Form &f, u32 rank, const Start &start) : places(f.s, start) {
+    const Spec &s = f.s;
+    payload = in_lanes<8>((u32)s.payload);
+    age = in_lanes<8>((u32)(s.age & s.payload));
+    own = in_lanes<8>((u32)(rank * 0x9e3779b97f4a7c15ull ^ s.repetition * 5) & 0xff);
+    lead = in_lanes<8>((u32)s.base[0]);
+    lose = in_lanes<8>((u32)s.base[2]);
+    flip = in_lanes<8>((u32)s.base[1] & 0xff);
+  }
+
+  FN_MEMBER u32 four_bytes(u32 r, u32 slices, u32) {
+    u32 leads = (((slices & payload) + age) & payload) + lead, loses = ((slices ^ own) & payload) + lose;
+    u32 follow = places.at_least(r, 1);
+    return ((loses & follow) | (leads & ~follow)) ^ flip;
   }
 };
 
@@ -547,7 +636,7 @@ template <u32 KIND> FN Pair word_of_kind(const Form &f, bool input, u32 rank, u6
 
 // Word `k` of any form and width: one copy for all that is not worth a loop of its own.
 OUTLINE Pair any_word(const Spec *s, bool input, u32 rank, u64 k) {
-  Form f = {*s, *s, 0};
+  Form f = {*s, *s, 0, false};
   switch (s->kind) {
     case BOUNDED: return word_of_kind<BOUNDED>(f, input, rank, k);
     case LINEAR: return word_of_kind<LINEAR>(f, input, rank, k);
@@ -758,39 +847,50 @@ FN void walk_packed(const Form &f, const RunSpec &run, const Start &start, u64 i
   const u64 per_vector = 128 / WIDTH, step = share.threads * per_vector, end = run.count - (per_vector - 1);
   u64 multiple = golden(start.index / (64 / WIDTH)), multiples = golden(2 * share.threads);
   for (Inputs inputs(f, run.rank, start); index < end; index += step) {
-    u64 low = inputs.word(0, multiple), high = inputs.word(1, multiple + golden(1));
+    Pair words[2];
+    UNROLL(2)
+    for (u32 i = 0; i < 2; i++) {
+      u64 h = hash(f.s.seed, multiple + i * golden(1));
+      u32 sg = signs(f.s, multiple + i * golden(1));
+      u32 low = inputs.four_bytes(2 * i, (u32)h, tops_of<WIDTH>(sg, 0));
+      u32 high = inputs.four_bytes(2 * i + 1, (u32)(h >> 32), tops_of<WIDTH>(sg, 32 / WIDTH));
+      words[i].a = words[i].b = (u64)high << 32 | low;
+    }
     Vector v16 = act.begin(index);
-    act.half(index, v16.low, Pair{low, low});
-    act.half(index + per_vector / 2, v16.high, Pair{high, high});
+    act.half(index, v16.low, words[0]);
+    act.half(index + per_vector / 2, v16.high, words[1]);
     act.end(index, v16);
     inputs.places.move_all();
     multiple += multiples;
   }
 }
 
-// Whether it was: one-byte elements have places of one byte as long as these suffice.
-template <u32 KIND, u32 WIDTH, class Act>
+// Whether it was. Places have as many bits as elements as long as these suffice.
+template <u32 KIND, u32 WIDTH, u32 BITS, class Act>
 FN bool walked_packed(const Form &f, const RunSpec &run, Act &act, Share share) {
-  if (f.s.ranks > 1 << 15) return false;
+  if (f.s.ranks > 1u << (BITS - 1)) {
+    if constexpr (BITS == 8) return walked_packed<KIND, WIDTH, 16>(f, run, act, share);
+    return false;
+  }
   Pieces p(run, act.buffer, WIDTH);
   const u64 per_vector = 128 / WIDTH;
   if (share.thread >= p.vectors) return true;
   u64 index = p.head + share.thread * per_vector, first = run.first + index;
   Start start = {first, place_at(f.s, run.rank, first), jump_of(f.s, 1), jump_of(f.s, share.threads * per_vector)};
-  bool narrow = f.s.ranks <= 1 << 7;
-  if constexpr (WIDTH == 16) walk_packed<SmallInputs<16, 16, true>, WIDTH>(f, run, start, index, act, share);
-  else if (f.s.is_float && narrow) walk_packed<SmallInputs<8, 8, true>, WIDTH>(f, run, start, index, act, share);
-  else if (f.s.is_float) walk_packed<SmallInputs<8, 16, true>, WIDTH>(f, run, start, index, act, share);
-  else if (narrow) walk_packed<SmallInputs<8, 8, false>, WIDTH>(f, run, start, index, act, share);
-  else walk_packed<SmallInputs<8, 16, false>, WIDTH>(f, run, start, index, act, share);
+  if constexpr (KIND == POWER) walk_packed<PowerInputs<BITS>, WIDTH>(f, run, start, index, act, share);
+  else if constexpr (KIND == LINEAR) walk_packed<LinearInputs<BITS>, WIDTH>(f, run, start, index, act, share);
+  else if constexpr (KIND == EXTREME) walk_packed<ExtremeInputs<BITS>, WIDTH>(f, run, start, index, act, share);
+  else if (WIDTH == 16 || f.s.is_float) walk_packed<SmallInputs<WIDTH, BITS, true>, WIDTH>(f, run, start, index, act, share);
+  else if constexpr (WIDTH == 8) walk_packed<SmallInputs<8, BITS, false>, WIDTH>(f, run, start, index, act, share);
   return true;
 }
 
 // This thread's share of the pieces of a form, which start at whole words of it.
 template <u32 KIND, u32 WIDTH, bool INPUT, class Act>
 FN void walk_form(const Form &f, const RunSpec &run, Act &act, Share share) {
-  if constexpr (INPUT && KIND == BOUNDED && WIDTH <= 16) {
-    if (walked_packed<KIND, WIDTH>(f, run, act, share)) return;
+  const bool packed = WIDTH == 8 ? KIND != SIGNS && KIND != AVERAGE : WIDTH == 16 && KIND == BOUNDED;
+  if constexpr (INPUT && packed) {
+    if (walked_packed<KIND, WIDTH, WIDTH>(f, run, act, share)) return;
   }
   Pieces p(run, act.buffer, WIDTH);
   const u64 per_vector = 128 / WIDTH;
@@ -845,12 +945,13 @@ FN Share this_share() { return Share{(u64)blockIdx.x * blockDim.x + threadIdx.x,
   __syncthreads()
 
 // The block's table of powers.
-template <u32 KIND> FN const u64 *powers_of(const Spec &spec) {
+template <u32 KIND> FN const Powers *powers_of(const Spec &spec) {
   if constexpr (KIND == POWER) {
-    __shared__ u64 powers[POWERS];
-    for (u32 exponent = threadIdx.x; exponent < POWERS; exponent += blockDim.x) powers[exponent] = power(spec, exponent);
+    __shared__ Powers powers;
+    for (u32 exponent = threadIdx.x; exponent < POWERS; exponent += blockDim.x)
+      powers.low[exponent] = (u8)(powers.whole[exponent] = power(spec, exponent));
     __syncthreads();
-    return powers;
+    return &powers;
   }
   return 0;
 }
@@ -884,7 +985,7 @@ extern "C" __global__ void critrank_check_rest(const void *buffer, Spec spec, Ru
   extern "C" __global__ void __launch_bounds__(256, 4)                                                                \
       critrank_fill_##name(void *buffer, Spec spec, RunSpec run, int inverted, int) {                                 \
     SHARED_SPEC;                                                                                                      \
-    Form f = {spec, shared, powers_of<KIND>(spec)};                                                                   \
+    Form f = {spec, shared, powers_of<KIND>(spec), KIND == POWER};                                                    \
     Fill act = {(u8 *)buffer, inverted ? ~0ull : 0, spec.width};                                                      \
     if (run.what == INPUT) walk_width<KIND, true>(f, run, act, this_share());                                         \
     else walk_width<KIND, false>(f, run, act, this_share());                                                          \
@@ -892,7 +993,7 @@ extern "C" __global__ void critrank_check_rest(const void *buffer, Spec spec, Ru
   extern "C" __global__ void __launch_bounds__(256, 4)                                                                \
       critrank_check_##name(const void *buffer, Spec spec, RunSpec run, u64 *tally, int) {                            \
     SHARED_SPEC;                                                                                                      \
-    Form f = {spec, shared, 0};                                                                                       \
+    Form f = {spec, shared, 0, false};                                                                                \
     Check act = {(const u8 *)buffer, run.origin, spec.width, no_mismatch()};                                          \
     walk_width<KIND, false>(f, run, act, this_share());                                                               \
     merge(act.t, tally);                                                                                              \
@@ -927,7 +1028,7 @@ extern "C" __global__ void critrank_collect(const void *buffer, Spec spec, RunSp
 #else
 
 template <bool INPUT, class Act> static void walk_kind(const Spec &s, const RunSpec &run, Act &act, Share share) {
-  Form f = {s, s, 0};
+  Form f = {s, s, 0, false};
   switch (s.kind) {
     case BOUNDED: return walk_width<BOUNDED, INPUT>(f, run, act, share);
     case LINEAR: return walk_width<LINEAR, INPUT>(f, run, act, share);

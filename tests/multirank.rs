@@ -385,6 +385,21 @@ fn a_late_rank_is_named_and_the_run_says_that_it_is_injected() {
 }
 
 #[test]
+fn a_slow_link_within_a_host_is_refused_by_all_before_anything_starts() {
+    for (fault, code, words) in [
+        ("slow-link:1-0:50%", 5, "ranks 1 and 0 are both at"),
+        ("slow-node:1:50%", 1, "the only node"),
+        ("slow-node:nobody:50%", 1, "no such node"),
+        ("slow-link:0-2:50%", 1, "there are ranks 0 to 1"),
+    ] {
+        let run = run(2, "all_reduce", &format!("-b 8 -e 8 --inject {fault}"));
+        assert_eq!(run.code, Some(code), "{fault}: {}{}", run.stdout, run.stderr);
+        assert_eq!(run.stderr.matches(words).count(), 1, "said once: {}", run.stderr);
+        assert!(run.stdout.is_empty(), "{}", run.stdout);
+    }
+}
+
+#[test]
 fn the_cost_of_timing_and_the_smallest_lateness_are_said() {
     let run = run(2, "all_reduce", "-z 3 -I 1 -n 20 -b 8 -e 8 --overhead --self-test");
     assert_eq!(run.code, Some(0), "{}{}", run.stdout, run.stderr);

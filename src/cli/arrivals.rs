@@ -2,7 +2,6 @@
 
 use super::Cli;
 use crate::error::Error;
-use crate::vocab::Inject;
 
 impl Cli {
     /// What needs a common start of all ranks before every call, or `-I`.
@@ -31,11 +30,6 @@ impl Cli {
             return usage("--self-test needs -I 1 and -z 1 or -z 3, and no -G");
         }
         Ok(())
-    }
-
-    /// Ranks that are made late on purpose.
-    pub(super) fn late_ranks(&self) -> usize {
-        self.inject.iter().filter(|fault| matches!(fault, Inject::Late { .. })).count()
     }
 
     /// What `-N 0`, which ends by a signal alone, never comes to.

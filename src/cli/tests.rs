@@ -1,7 +1,7 @@
 //! Command lines as scripts write them.
 
 use super::*;
-use crate::vocab::{Corruption, Point};
+use crate::vocab::{Corruption, Node, Point};
 
 fn run(line: &str) -> Cli {
     match read(line) {
@@ -137,8 +137,39 @@ fn faults_survive_printing() {
         points.into_iter().flat_map(|at| [Inject::Hang { rank: 3, at }, Inject::Stop { rank: 3, at }]);
     let corrupt = Corruption::ALL.map(|how| Inject::Corrupt { rank: 3, how });
     let late = [1, 200_000, 1_500_000_000].map(|delay_ns| Inject::Late { rank: 3, delay_ns });
-    for fault in stuck.chain(corrupt).chain(late) {
+    let slow = [Node::Named("node-1.example".to_owned()), Node::Of(3)]
+        .map(|node| Inject::SlowNode { node, lost_pct: 1 });
+    let link = Inject::SlowLink { from: 3, to: 0, lost_pct: 90 };
+    for fault in stuck.chain(corrupt).chain(late).chain(slow).chain([link]) {
         assert_eq!(fault.to_string().parse(), Ok(fault));
+    }
+}
+
+#[test]
+fn examples_of_faults_are_faults() {
+    for text in Inject::examples() {
+        let fault: Inject = text.parse().unwrap();
+        assert_eq!(fault.ranks().last(), Some(&1), "{text}");
+    }
+}
+
+#[test]
+fn slow_links_and_nodes_lose_a_share() {
+    for text in ["slow-link:0-1:10%", "slow-node:node-1:10%", "slow-node:7:90%"] {
+        assert!(text.parse::<Inject>().is_ok_and(|fault| fault.lost_pct() >= Some(10)), "{text}");
+    }
+    for text in [
+        "slow-link:0-1:0%",
+        "slow-link:0-1:91%",
+        "slow-link:0-1:10",
+        "slow-link:0:10%",
+        "slow-link:1-1:10%",
+        "slow-link:a-b:10%",
+        "slow-node::10%",
+        "slow-node:a",
+        "slow:0:10%",
+    ] {
+        assert!(text.parse::<Inject>().is_err(), "{text}");
     }
 }
 

@@ -385,6 +385,34 @@ fn a_late_rank_is_named_and_the_run_says_that_it_is_injected() {
 }
 
 #[test]
+fn a_flipped_bit_is_found_and_its_rank_and_place_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("record.jsonl");
+    for (name, element) in [("all_reduce", 128), ("all_gather", 64 + 32), ("alltoall", 64 + 32)] {
+        let args = "-b 1K -e 1K -n 2 --inject corrupt:1:flipped --record";
+        let run = run(2, name, &format!("{args} {}", file.display()));
+        assert_eq!(run.code, Some(7), "{name}: {}{}", run.stdout, run.stderr);
+        assert!(run.stdout.contains("a fault is injected, corrupt:1:flipped"), "{}", run.stdout);
+        assert!(run.stdout.contains(" FAILED"), "{}", run.stdout);
+        assert_eq!(run.rows()[0][WRONG[0]], "1", "{}", run.stdout);
+        let words = format!("has 1 wrong elements from {element} to {element};");
+        assert!(
+            run.stderr.contains("out of place: rank 1 (") && run.stderr.contains(&words),
+            "{}",
+            run.stderr
+        );
+        assert!(run.stderr.contains("one bit flipped"), "{}", run.stderr);
+        let events = record(&file);
+        let found = events.iter().find(|event| event["event"] == "finding").unwrap();
+        assert_eq!(found["ranks"], serde_json::json!([1]), "{found}");
+        std::fs::remove_file(&file).unwrap();
+    }
+    let refused = run(2, "all_reduce", "-b 8 -e 8 --inject corrupt:1:lost");
+    assert_eq!(refused.code, Some(5), "{}", refused.stderr);
+    assert!(refused.stderr.contains("corrupt:RANK:flipped"), "{}", refused.stderr);
+}
+
+#[test]
 fn a_slow_link_within_a_host_is_refused_by_all_before_anything_starts() {
     for (fault, code, words) in [
         ("slow-link:1-0:50%", 5, "ranks 1 and 0 are both at"),

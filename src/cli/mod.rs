@@ -192,7 +192,8 @@ pub struct Cli {
     pub sim_seed: u64,
     /// Put a fault in, to see it found: late:RANK:200us (before every call; with -z 1 or -z 3), slow-link:FROM-TO:50% and
     /// slow-node:HOST|RANK:50% (by competing TCP traffic between hosts; not with --backend nccl), hang:RANK:init|ITERATION,
-    /// stop:RANK:init|ITERATION (as by SIGSTOP), and with --backend sim corrupt:RANK:lost|doubled|shifted|swapped|stale|unwritten|flipped
+    /// stop:RANK:init|ITERATION (as by SIGSTOP), corrupt:RANK:flipped (a bit of the result before it is checked), and with
+    /// --backend sim corrupt:RANK:lost|doubled|shifted|swapped|stale|unwritten
     #[arg(long, value_name = "FAULT", help_heading = "Of our own")]
     pub inject: Vec<Inject>,
     /// How long, and in which order

@@ -174,6 +174,33 @@ fn slow_links_and_nodes_lose_a_share() {
 }
 
 #[test]
+fn what_a_backend_cannot_be_given_is_refused_with_what_it_can() {
+    let refused = |line: &str| match read(line) {
+        Err(error) => error.to_string(),
+        Ok(_) => String::new(),
+    };
+    for fault in ["slow-link:0-1:10%", "slow-node:a:10%"] {
+        let words = refused(&format!("--inject {fault}"));
+        assert!(words.contains("NVLink") && words.contains("late, corrupt, hang and stop"), "{words}");
+        assert!(refused(&format!("--backend mpi --inject {fault}")).is_empty());
+    }
+    for backend in ["nccl", "mpi"] {
+        for how in Corruption::ALL {
+            let words = refused(&format!("--backend {backend} --inject corrupt:0:{}", how.name()));
+            assert_eq!(words.is_empty(), how == Corruption::Flipped, "{words}");
+        }
+    }
+    assert!(refused("--backend sim --inject corrupt:0:lost").is_empty());
+    assert!(refused("--backend sim --inject corrupt:0:lost -c 0").contains("-c 0"));
+    let two = "--backend mpi --inject corrupt:0:flipped --inject corrupt:1:flipped";
+    assert!(refused(two).contains("one rank at a time"));
+    assert!(
+        refused("--backend sim --inject slow-link:0-1:10% --inject slow-node:0:10%")
+            .contains("one slow link")
+    );
+}
+
+#[test]
 fn lateness_is_a_time() {
     let late = |text: &str| format!("late:1:{text}").parse::<Inject>();
     for (text, delay_ns) in [("200us", 200_000), ("1.5ms", 1_500_000), ("2s", 2_000_000_000)] {

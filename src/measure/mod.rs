@@ -10,7 +10,7 @@ mod timed;
 
 use std::time::{Duration, Instant};
 
-pub use arrivals::Delay;
+pub use arrivals::{Delay, flipped};
 pub use blocks::{longest, rule};
 pub use check::{Checked, Mismatch};
 pub use probe::Load;
@@ -73,6 +73,8 @@ pub struct Bench<'a> {
     pub stall: Option<Stall>,
     /// Which rank is late, on purpose.
     pub delay: Option<Delay>,
+    /// Whose result of a checked call gets a flipped bit, on purpose.
+    pub corrupt: Option<u32>,
     /// When the timed blocks of a placement end; without a rule there is one.
     pub rule: Option<Rule>,
     /// How the last placement's blocks ended.
@@ -105,6 +107,7 @@ impl<'a> Bench<'a> {
             settings,
             stall: None,
             delay: None,
+            corrupt: None,
             rule: None,
             stopped: None,
             spent: Spent::default(),

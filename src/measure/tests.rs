@@ -118,6 +118,33 @@ fn every_fault_is_found_and_named_in_every_collective() {
 }
 
 #[test]
+fn a_flipped_bit_of_one_rank_is_found_in_every_collective_type_and_reduction() {
+    for entry in &ALL {
+        for (dtype, op) in Dtype::ALL.into_iter().flat_map(|dtype| RedOp::ALL.map(|op| (dtype, op))) {
+            let collective = (entry.build)(Shares::default());
+            let mut sim = Sim::new(Law::new(4, 7), &[]);
+            let settings = settings(1, Blocking::None, false);
+            sim.allocate(settings.max_bytes, 0).unwrap();
+            let progress = Progress::default();
+            let mut bench = Bench::new(&mut sim, &Solo, &progress, &*collective, settings);
+            bench.corrupt = Some(2);
+            let op = collective.traits().reduces.then_some(op);
+            let target = Target { bytes: 1000, dtype, op, root: 2 };
+            let checked = bench.placement(&target, Placement::OutOfPlace).unwrap().1;
+            if checked.blind.is_some() {
+                continue;
+            }
+            let what = format!("{} {dtype} {op:?}: {:?}", entry.name, checked.mismatches);
+            assert_eq!(checked.wrong, Some(1), "{what}");
+            let [found] = checked.mismatches.as_slice() else { panic!("{what}") };
+            assert_eq!((found.rank, found.first), (2, found.last), "{what}");
+            let highest_but_one = 1 << (8 * dtype.bytes() - 2);
+            assert_eq!(found.expected ^ found.got, highest_but_one, "{what}");
+        }
+    }
+}
+
+#[test]
 fn series_exist_as_the_modes_say() {
     let series = |blocking, per_iteration| {
         let run = Run { settings: settings(0, blocking, per_iteration), ..base("all_reduce", 2) };

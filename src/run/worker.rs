@@ -13,7 +13,7 @@ use super::timing::Timing;
 use super::{Job, agreement, setup, traffic, trials};
 use crate::backend::{Backend, Kind, Memory, Usage};
 use crate::error::{Error, Exit, Result};
-use crate::measure::{Bench, Delay, Settings, Spent, Target, rule};
+use crate::measure::{Bench, Delay, Settings, Spent, Target, flipped, rule};
 use crate::plan;
 use crate::report::{MemoryUse, Preamble, say};
 use crate::session::Control;
@@ -78,6 +78,9 @@ impl Job<'_> {
         let mut bench = Bench::new(&mut *backend, control, &progress, &*self.collective, settings);
         (bench.stall, bench.first_rank) = (stall, first_rank);
         bench.delay = Delay::of(&cli.inject, first_rank..first_rank + locals);
+        // The simulation corrupts its own.
+        bench.corrupt =
+            flipped(&cli.inject, first_rank..first_rank + locals).filter(|_| cli.backend != Kind::Sim);
         bench.rule = rule(&cli.extent);
         if cli.cold_start {
             self.cold_start(seat, &mut bench, &series, range, reporter.as_ref())?;

@@ -8,11 +8,11 @@ pub mod fabric;
 
 use std::time::Duration;
 
-use super::{Backend, Caps, Device, Kind, Library, Memory, Setup};
+use super::{Backend, Caps, Device, FLIPPED, Kind, Library, Memory, Setup};
 use crate::collective::Ops;
 use crate::error::{Error, Result};
 use crate::verify::{self, Arithmetic, Bad, Pattern, Tally};
-use crate::vocab::{Content, Dtype, Inject, RedOp, Run, Slot};
+use crate::vocab::{Content, Dtype, Inject, RedOp, Run, Slot, What};
 use edges::Edges;
 use engine::{Engine, Op, Span};
 
@@ -285,6 +285,14 @@ impl Backend for Sim {
             bad.extend(verify::collect_bad(self.bytes(run)?, &spec, run, b, left));
         }
         Ok(bad)
+    }
+
+    fn flip(&mut self, at: Slot) -> Result<()> {
+        let run = Run { at, count: 1, what: What::stream(0, 0) };
+        if let Some(last) = self.bytes(&run)?.last_mut() {
+            *last ^= FLIPPED;
+        }
+        Ok(())
     }
 
     fn now(&mut self) -> u64 {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use common::binary;
 use critrank::vocab::Inject;
+use serde_json::{Value, json};
 
 /// Runs until all of `done` hold, or ten seconds, and ends it then: some faults never end by themselves.
 fn until(command: &mut Command, done: impl Fn() -> bool) {
@@ -59,7 +60,43 @@ fn every_fault_is_said_in_every_output() {
                 text(path)
             );
         }
-        let parsed: serde_json::Value = serde_json::from_str(&text(&json)).unwrap();
-        assert_eq!(parsed["injected"], serde_json::json!([fault]), "{example}");
+        let parsed: Value = serde_json::from_str(&text(&json)).unwrap();
+        assert_eq!(parsed["injected"], json!([fault]), "{example}");
     }
+}
+
+/// What `--localize` comes to over eight simulated ranks: kind, ranks, confirmations of each name.
+fn localised(args: &str) -> Vec<(String, Value, u64)> {
+    let folder = tempfile::tempdir().unwrap();
+    let record = folder.path().join("record");
+    let mut command = Command::new(binary("all_reduce"));
+    command.args(["--backend", "sim", "--sim-ranks", "8", "-b", "8", "-e", "512", "-f", "8", "--localize"]);
+    let output = command.args(args.split_whitespace()).arg("--record").arg(&record).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let events = common::record(&record);
+    let verdict = events.iter().find(|event| event["event"] == "localised").unwrap();
+    let findings = verdict["findings"].as_array().cloned().unwrap_or_default();
+    let name = |finding: &Value| {
+        let confirmations = finding["confirmations"].as_u64().unwrap();
+        let mut ranks = finding.clone();
+        ranks
+            .as_object_mut()
+            .unwrap()
+            .retain(|key, _| ["rank", "ranks", "from", "to"].contains(&key.as_str()));
+        (finding["kind"].as_str().unwrap().to_owned(), ranks, confirmations)
+    };
+    findings.iter().map(name).collect()
+}
+
+#[test]
+fn what_is_injected_into_a_simulation_is_localised() {
+    assert_eq!(localised(""), []);
+    let link = ("slow_link".to_owned(), json!({"from": 1, "to": 6}), 2);
+    assert_eq!(localised("--inject slow-link:1-6:40%"), [link]);
+    let node = ("slow_node".to_owned(), json!({"ranks": [2, 3]}), 2);
+    assert_eq!(localised("--sim-per-node 2 --inject slow-node:node1:40%"), [node]);
+    // By tests alone, and with the arrivals of the sweep as one more confirmation.
+    let late = |confirmations| ("late_rank".to_owned(), json!({"rank": 5}), confirmations);
+    assert_eq!(localised("-z 3 --inject late:5:200us"), [late(2)]);
+    assert_eq!(localised("-z 3 -I 1 --inject late:5:200us"), [late(3)]);
 }

@@ -385,6 +385,21 @@ fn a_late_rank_is_named_and_the_run_says_that_it_is_injected() {
 }
 
 #[test]
+fn a_late_rank_is_late_in_the_tests_of_localisation_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("record.jsonl");
+    let args = "-z 3 -I 1 -n 20 -b 8 -e 8 --inject late:1:60ms --localize --record";
+    let run = run(3, "all_reduce", &format!("{args} {}", file.display()));
+    assert_eq!(run.code, Some(0), "{}{}", run.stdout, run.stderr);
+    let events = record(&file);
+    let verdict = events.iter().find(|event| event["event"] == "localised").unwrap();
+    let found = &verdict["findings"][0];
+    assert_eq!((found["kind"].as_str(), found["rank"].as_u64()), (Some("late_rank"), Some(1)), "{verdict}");
+    assert_eq!(found["confirmations"], 3, "two by tests, and the arrivals: {verdict}");
+    assert!(found["excess_us"].as_f64().unwrap() > 30_000.0, "{verdict}");
+}
+
+#[test]
 fn a_flipped_bit_is_found_and_its_rank_and_place_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("record.jsonl");

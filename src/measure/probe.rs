@@ -65,7 +65,13 @@ impl Bench<'_> {
             self.backend.select(local)?;
             begin.push(self.backend.now());
         }
+        // An injected lateness holds here as before the calls of the sweep, where its rank takes part.
+        let late = self.delay.filter(|delay| matches!(parts.get(delay.local as usize), Some(Some(_))));
         for operation in 0..load.operations {
+            if let Some(delay) = late {
+                self.backend.select(delay.local)?;
+                self.backend.delay(delay.ns);
+            }
             self.batch(&parts, load)?;
             self.progress.step(u64::from(operation));
         }

@@ -265,6 +265,25 @@ fn a_slow_link_slows_its_own_messages_only() {
 }
 
 #[test]
+fn a_late_rank_is_late_in_tests_too_where_it_takes_part() {
+    let collective = (ALL[1].build)(Shares::default());
+    let mut sim = Sim::new(Law { noise: 0.0, ..Law::new(4, 7) }, &[]);
+    sim.allocate(8, 0).unwrap();
+    let progress = Progress::default();
+    let mut bench = Bench::new(&mut sim, &Solo, &progress, &*collective, settings(0, Blocking::None, false));
+    bench.delay = Some(Delay { local: 2, ns: 200_000 });
+    let load = Load { bytes: 8, batch: 1, operations: 16 };
+    let mut times = |groups: &[&[u32]]| {
+        let groups = groups.iter().map(|group| group.to_vec()).collect();
+        bench.probe(&Test { shape: Shape::Ring, size: Size::Small, groups }, load).unwrap().unwrap()
+    };
+    let both = times(&[&[0, 1], &[2, 3]]);
+    assert!(both[0] < 20.0 && (205.0..220.0).contains(&both[1]), "{both:?}");
+    let alone = times(&[&[0, 1]]);
+    assert!(alone[0] < 20.0, "{alone:?}");
+}
+
+#[test]
 fn a_slow_link_slows_collectives_whose_ring_goes_over_it() {
     let time = |slow: &[(u32, u32)]| {
         let collective = (ALL[1].build)(Shares::default());

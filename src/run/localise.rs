@@ -46,7 +46,11 @@ pub(super) fn localise(bench: &mut Bench<'_>, cli: &Cli, reporter: Option<&Repor
     }
     let mut localiser = reporter.map(|reporter| {
         let hosts: Vec<&str> = reporter.preamble.sites.iter().map(|site| site.host.as_str()).collect();
-        Localiser::new(Places::of(&hosts), Limits::default())
+        let mut localiser = Localiser::new(Places::of(&hosts), Limits::default());
+        if let Some(rank) = reporter.late_rank() {
+            localiser.told_late(rank);
+        }
+        localiser
     });
     let begin = Instant::now();
     loop {

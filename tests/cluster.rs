@@ -79,6 +79,40 @@ fn clocks_of_four_hosts_are_compared() {
 }
 
 #[test]
+fn a_slow_link_or_node_is_loaded_and_what_arrived_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("record.jsonl");
+    let spread = if matches!(Mpi::under_test(), Mpi::Mpich) { ["-ppn", "1"] } else { ["--map-by", "node"] };
+    let of_node: Vec<[u64; 2]> = vec![[0, 2], [1, 2], [2, 0], [2, 1], [2, 3], [3, 2]];
+    for (fault, ways) in [("slow-link:3-1:50%", vec![[3, 1]]), ("slow-node:node2:10%", of_node)] {
+        let mut command = cluster("mpirun");
+        command.args(["-np", "4"]).args(spread).args([
+            &binary("all_reduce"),
+            "--record",
+            file.to_str().unwrap(),
+        ]);
+        let run = finish(command.args(ARGS).args(["--inject", fault]), Duration::from_mins(2));
+        assert_eq!(run.code, Some(0), "{}{}", run.stdout, run.stderr);
+        assert!(run.stdout.contains(&format!("a fault is injected, {fault}")), "{}", run.stdout);
+        assert!(run.stderr.contains("injected traffic, rank "), "{}", run.stderr);
+        let events = record(&file);
+        let flows = events.iter().find(|event| event["event"] == "traffic").unwrap()["flows"].clone();
+        let flows = flows.as_array().unwrap();
+        let rank = |flow: &serde_json::Value, end: &str| flow[end].as_u64().unwrap();
+        let found: Vec<_> = flows.iter().map(|flow| [rank(flow, "from"), rank(flow, "to")]).collect();
+        assert_eq!(found, ways, "{fault}");
+        for flow in flows {
+            let figure = |name: &str| flow[name].as_f64().unwrap();
+            assert!(figure("target_gbps") < 0.51 * figure("alone_gbps"), "{flow}");
+            // The cores are shared: it may be less than meant, never much more.
+            assert!(figure("received_gbps") > 0.0, "{flow}");
+            assert!(figure("received_gbps") < 1.2 * figure("target_gbps") + 0.01, "{flow}");
+        }
+        std::fs::remove_file(&file).unwrap();
+    }
+}
+
+#[test]
 fn srun_script_and_batch_job_measure_over_four_nodes() {
     let results = tempfile::tempdir().unwrap();
     let env = format!("CRITRANK_RESULTS={}", results.path().display());

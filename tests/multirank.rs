@@ -385,6 +385,64 @@ fn a_late_rank_is_named_and_the_run_says_that_it_is_injected() {
 }
 
 #[test]
+fn a_late_rank_is_late_in_the_tests_of_localisation_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("record.jsonl");
+    let args = "-z 3 -I 1 -n 20 -b 8 -e 8 --inject late:1:60ms --localize --record";
+    let run = run(3, "all_reduce", &format!("{args} {}", file.display()));
+    assert_eq!(run.code, Some(0), "{}{}", run.stdout, run.stderr);
+    let events = record(&file);
+    let verdict = events.iter().find(|event| event["event"] == "localised").unwrap();
+    let found = &verdict["findings"][0];
+    assert_eq!((found["kind"].as_str(), found["rank"].as_u64()), (Some("late_rank"), Some(1)), "{verdict}");
+    assert_eq!(found["confirmations"], 3, "two by tests, and the arrivals: {verdict}");
+    assert!(found["excess_us"].as_f64().unwrap() > 30_000.0, "{verdict}");
+}
+
+#[test]
+fn a_flipped_bit_is_found_and_its_rank_and_place_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("record.jsonl");
+    for (name, element) in [("all_reduce", 128), ("all_gather", 128), ("alltoall", 128)] {
+        let args = "-b 1K -e 1K -n 2 --inject corrupt:1:flipped --record";
+        let run = run(2, name, &format!("{args} {}", file.display()));
+        assert_eq!(run.code, Some(7), "{name}: {}{}", run.stdout, run.stderr);
+        assert!(run.stdout.contains("a fault is injected, corrupt:1:flipped"), "{}", run.stdout);
+        assert!(run.stdout.contains(" FAILED"), "{}", run.stdout);
+        assert_eq!(run.rows()[0][WRONG[0]], "1", "{}", run.stdout);
+        let words = format!("has 1 wrong elements from {element} to {element};");
+        assert!(
+            run.stderr.contains("out of place: rank 1 (") && run.stderr.contains(&words),
+            "{}",
+            run.stderr
+        );
+        assert!(run.stderr.contains("one bit flipped"), "{}", run.stderr);
+        let events = record(&file);
+        let found = events.iter().find(|event| event["event"] == "finding").unwrap();
+        assert_eq!(found["ranks"], serde_json::json!([1]), "{found}");
+        std::fs::remove_file(&file).unwrap();
+    }
+    let refused = run(2, "all_reduce", "-b 8 -e 8 --inject corrupt:1:lost");
+    assert_eq!(refused.code, Some(5), "{}", refused.stderr);
+    assert!(refused.stderr.contains("corrupt:RANK:flipped"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_slow_link_within_a_host_is_refused_by_all_before_anything_starts() {
+    for (fault, code, words) in [
+        ("slow-link:1-0:50%", 5, "ranks 1 and 0 are both at"),
+        ("slow-node:1:50%", 1, "the only node"),
+        ("slow-node:nobody:50%", 1, "no such node"),
+        ("slow-link:0-2:50%", 1, "there are ranks 0 to 1"),
+    ] {
+        let run = run(2, "all_reduce", &format!("-b 8 -e 8 --inject {fault}"));
+        assert_eq!(run.code, Some(code), "{fault}: {}{}", run.stdout, run.stderr);
+        assert_eq!(run.stderr.matches(words).count(), 1, "said once: {}", run.stderr);
+        assert!(run.stdout.is_empty(), "{}", run.stdout);
+    }
+}
+
+#[test]
 fn the_cost_of_timing_and_the_smallest_lateness_are_said() {
     let run = run(2, "all_reduce", "-z 3 -I 1 -n 20 -b 8 -e 8 --overhead --self-test");
     assert_eq!(run.code, Some(0), "{}{}", run.stdout, run.stderr);

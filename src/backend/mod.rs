@@ -15,7 +15,10 @@ use crate::collective::Ops;
 use crate::error::{Error, Result};
 use crate::verify::{Arithmetic, Bad, Pattern, Tally};
 pub use crate::vocab::Kind;
-use crate::vocab::{Content, Dtype, Placement, RedOp};
+use crate::vocab::{Content, Dtype, Placement, RedOp, Slot};
+
+/// The bit that [`Backend::flip`] flips, in an element's last byte: of floats one of the exponent, so that no rounding explains it.
+pub const FLIPPED: u8 = 1 << 6;
 
 /// The library that does the work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -163,6 +166,11 @@ pub trait Backend: Ops {
         pattern_b: bool,
         limit: usize,
     ) -> Result<Vec<Bad>>;
+
+    /// Flips the highest bit but one of an element, as what transports or stores data may do; complete on return.
+    fn flip(&mut self, _at: Slot) -> Result<()> {
+        Err(Error::Unsupported("this backend flips no bit of a result".to_owned()))
+    }
 
     /// The host's clock of the selected rank, in ns.
     fn now(&mut self) -> u64;

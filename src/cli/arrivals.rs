@@ -2,7 +2,7 @@
 
 use super::Cli;
 use crate::error::Error;
-use crate::vocab::{GATE, Inject, Kind};
+use crate::vocab::{GATE, Kind};
 
 impl Cli {
     /// What needs a common start of all ranks before every call, or `-I`.
@@ -52,11 +52,6 @@ impl Cli {
     /// Whether `-z G` is asked for.
     pub fn gated(&self) -> bool {
         self.blocking == u64::from(GATE)
-    }
-
-    /// Ranks that are made late on purpose.
-    pub(super) fn late_ranks(&self) -> usize {
-        self.inject.iter().filter(|fault| matches!(fault, Inject::Late { .. })).count()
     }
 
     /// What `-N 0`, which ends by a signal alone, never comes to.

@@ -3,6 +3,7 @@
 mod arrivals;
 pub mod env;
 mod extent;
+mod faults;
 mod flags;
 mod split;
 pub mod tool;
@@ -184,11 +185,16 @@ pub struct Cli {
     /// Ranks of --backend sim
     #[arg(long = "sim-ranks", value_name = "N", default_value = "4", value_parser = hex_or_decimal, help_heading = "Of our own")]
     pub sim_ranks: u64,
+    /// Ranks of a node with --backend sim; 0: all are of one
+    #[arg(long = "sim-per-node", value_name = "N", default_value = "0", value_parser = hex_or_decimal, help_heading = "Of our own")]
+    pub sim_per_node: u64,
     /// Seed of --backend sim
     #[arg(long = "sim-seed", value_name = "N", default_value = "1", value_parser = hex_or_decimal, help_heading = "Of our own")]
     pub sim_seed: u64,
-    /// Put a fault in, to see it found: late:RANK:200us (before every call; with -z 1 or -z 3), hang:RANK:init|ITERATION, stop:RANK:init|ITERATION (as by SIGSTOP), and with
-    /// --backend sim corrupt:RANK:lost|doubled|shifted|swapped|stale|unwritten|flipped
+    /// Put a fault in, to see it found: late:RANK:200us (before every call; with -z 1 or -z 3), slow-link:FROM-TO:50% and
+    /// slow-node:HOST|RANK:50% (by competing TCP traffic between hosts; not with --backend nccl), hang:RANK:init|ITERATION,
+    /// stop:RANK:init|ITERATION (as by SIGSTOP), corrupt:RANK:flipped (a bit of the result before it is checked), and with
+    /// --backend sim corrupt:RANK:lost|doubled|shifted|swapped|stale|unwritten
     #[arg(long, value_name = "FAULT", help_heading = "Of our own")]
     pub inject: Vec<Inject>,
     /// How long, and in which order
@@ -298,13 +304,10 @@ impl Cli {
         if self.graph > 0 && self.backend == Kind::Mpi {
             return usage("-G needs GPUs: --backend nccl".to_owned());
         }
-        let corrupts = |fault: &Inject| matches!(fault, Inject::Corrupt { .. });
-        if self.backend != Kind::Sim && self.inject.iter().any(corrupts) {
-            return usage("--inject corrupt works with --backend sim only".to_owned());
-        }
         if self.root < -1 {
             return usage(format!("-r {} is no rank; -1 takes every rank in turn", self.root));
         }
+        self.validate_faults()?;
         self.validate_arrivals()
     }
 

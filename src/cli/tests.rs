@@ -1,7 +1,7 @@
 //! Command lines as scripts write them.
 
 use super::*;
-use crate::vocab::{Corruption, Point};
+use crate::vocab::{Corruption, Node, Point};
 
 fn run(line: &str) -> Cli {
     match read(line) {
@@ -137,9 +137,67 @@ fn faults_survive_printing() {
         points.into_iter().flat_map(|at| [Inject::Hang { rank: 3, at }, Inject::Stop { rank: 3, at }]);
     let corrupt = Corruption::ALL.map(|how| Inject::Corrupt { rank: 3, how });
     let late = [1, 200_000, 1_500_000_000].map(|delay_ns| Inject::Late { rank: 3, delay_ns });
-    for fault in stuck.chain(corrupt).chain(late) {
+    let slow = [Node::Named("node-1.example".to_owned()), Node::Of(3)]
+        .map(|node| Inject::SlowNode { node, lost_pct: 1 });
+    let link = Inject::SlowLink { from: 3, to: 0, lost_pct: 90 };
+    for fault in stuck.chain(corrupt).chain(late).chain(slow).chain([link]) {
         assert_eq!(fault.to_string().parse(), Ok(fault));
     }
+}
+
+#[test]
+fn examples_of_faults_are_faults() {
+    for text in Inject::examples() {
+        let fault: Inject = text.parse().unwrap();
+        assert_eq!(fault.ranks().last(), Some(&1), "{text}");
+    }
+}
+
+#[test]
+fn slow_links_and_nodes_lose_a_share() {
+    for text in ["slow-link:0-1:10%", "slow-node:node-1:10%", "slow-node:7:90%"] {
+        assert!(text.parse::<Inject>().is_ok_and(|fault| fault.lost_pct() >= Some(10)), "{text}");
+    }
+    for text in [
+        "slow-link:0-1:0%",
+        "slow-link:0-1:91%",
+        "slow-link:0-1:10",
+        "slow-link:0:10%",
+        "slow-link:1-1:10%",
+        "slow-link:a-b:10%",
+        "slow-node::10%",
+        "slow-node:a",
+        "slow:0:10%",
+    ] {
+        assert!(text.parse::<Inject>().is_err(), "{text}");
+    }
+}
+
+#[test]
+fn what_a_backend_cannot_be_given_is_refused_with_what_it_can() {
+    let refused = |line: &str| match read(line) {
+        Err(error) => error.to_string(),
+        Ok(_) => String::new(),
+    };
+    for fault in ["slow-link:0-1:10%", "slow-node:a:10%"] {
+        let words = refused(&format!("--inject {fault}"));
+        assert!(words.contains("NVLink") && words.contains("late, corrupt, hang and stop"), "{words}");
+        assert!(refused(&format!("--backend mpi --inject {fault}")).is_empty());
+    }
+    for backend in ["nccl", "mpi"] {
+        for how in Corruption::ALL {
+            let words = refused(&format!("--backend {backend} --inject corrupt:0:{}", how.name()));
+            assert_eq!(words.is_empty(), how == Corruption::Flipped, "{words}");
+        }
+    }
+    assert!(refused("--backend sim --inject corrupt:0:lost").is_empty());
+    assert!(refused("--backend sim --inject corrupt:0:lost -c 0").contains("-c 0"));
+    let two = "--backend mpi --inject corrupt:0:flipped --inject corrupt:1:flipped";
+    assert!(refused(two).contains("one rank at a time"));
+    assert!(
+        refused("--backend sim --inject slow-link:0-1:10% --inject slow-node:0:10%")
+            .contains("one slow link")
+    );
 }
 
 #[test]

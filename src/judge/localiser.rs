@@ -4,9 +4,11 @@
 //! (or all) tell its kind; what nobody explains is looked for in all pairs. Every name is confirmed twice before it
 //! counts. Whoever was named is left out, and the search starts again.
 
+mod trial;
+
 use std::collections::VecDeque;
 
-use super::compare::{self, Comparison};
+use super::compare;
 use super::own;
 use super::rounds::{against, pairs, sample, splits, tournament};
 use super::suspects::{Limits, MOST, MOST_LINKS, Suspects, candidates, cells, suspects};
@@ -26,6 +28,8 @@ const CROWD: usize = 16;
 /// What the tests in the queue are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
+    /// Nothing yet: somebody is accused from outside.
+    Told,
     /// Each rank by itself.
     Own,
     /// Halves of all ranks.
@@ -59,6 +63,8 @@ pub struct Localiser {
     limits: Limits,
     /// Ranks that are not named.
     left: Vec<u32>,
+    /// Each rank by itself is looked at before pairs.
+    own: bool,
     stage: Stage,
     queue: VecDeque<Test>,
     heard: Vec<(Test, Vec<f64>)>,
@@ -80,7 +86,9 @@ pub fn bound(ranks: u32) -> usize {
     let trials = 4 * compare::REPEATS * (MOST + MOST_LINKS);
     let own = own::REPEATS + 4 * compare::REPEATS * MOST;
     let pass = 2 * SPLIT_REPEATS * (bits + 1) + 3 * (NARROW_ROUNDS + CROWD + BROAD_ROUNDS) + 2 * trials;
-    own + if n <= FEW { passes * (3 * REPEATS * n + trials) } else { passes * pass + 2 * n + trials }
+    // Whoever is told to be late is tried first.
+    let told = 4 * compare::REPEATS;
+    told + own + if n <= FEW { passes * (3 * REPEATS * n + trials) } else { passes * pass + 2 * n + trials }
 }
 
 impl Localiser {
@@ -91,6 +99,7 @@ impl Localiser {
             places,
             limits,
             left,
+            own: false,
             stage: Stage::Done,
             queue: VecDeque::new(),
             heard: Vec::new(),
@@ -108,9 +117,8 @@ impl Localiser {
     /// Looks at each rank by itself before all else, for where a rank has a GPU of its own.
     #[must_use]
     pub fn own_first(mut self) -> Self {
-        if self.left.len() > 1 {
-            self.enter(Stage::Own, own::tests(&self.left));
-        }
+        self.own = true;
+        self.search_after(Stage::Told);
         self
     }
 
@@ -163,6 +171,15 @@ impl Localiser {
         self.heard.clear();
     }
 
+    /// Starts what follows an accusation from outside, or the look at each rank by itself.
+    fn search_after(&mut self, stage: Stage) {
+        if stage == Stage::Told && self.own && self.left.len() > 1 {
+            self.enter(Stage::Own, own::tests(&self.left));
+        } else {
+            self.search();
+        }
+    }
+
     /// Starts a search among the ranks that are left.
     fn search(&mut self) {
         match self.left.len() {
@@ -194,7 +211,7 @@ impl Localiser {
             Stage::Narrow | Stage::Broad | Stage::Full => self.accuse(),
             Stage::Alone => self.heard_alone(),
             Stage::Ring => self.heard_rings(),
-            Stage::Done => {}
+            Stage::Told | Stage::Done => {}
         }
     }
 
@@ -236,7 +253,7 @@ impl Localiser {
     /// The next stage when nothing was found in `stage`.
     fn go_on(&mut self, stage: Stage) {
         match stage {
-            Stage::Own => self.search(),
+            Stage::Told | Stage::Own => self.search_after(stage),
             Stage::Narrow => self.broaden(),
             Stage::Broad => self.all_pairs(),
             _ => self.enter(Stage::Done, Vec::new()),
@@ -290,101 +307,6 @@ impl Localiser {
         let early = self.stage != Stage::Full || (self.left.len() <= FEW && ranks);
         names.retain(|blame| !(early && blame.is_link()));
         Ok(names)
-    }
-
-    /// Those whom nobody accuses, to compare `blame` with: the ends of links are fair company for a rank.
-    fn good(&self, blame: &Blame) -> Vec<u32> {
-        let counted = |trial: &&Trial| blame.is_link() || !trial.blame.is_link();
-        let accused: Vec<u32> =
-            self.trials.iter().filter(counted).flat_map(|trial| trial.blame.ranks()).collect();
-        self.left.iter().copied().filter(|rank| !accused.contains(rank)).collect()
-    }
-
-    fn put_on_trial(&mut self) {
-        let comparisons =
-            self.possible(|this, blame| compare::alone(&this.places, blame, &this.good(blame), 0));
-        self.enter(Stage::Alone, comparisons.iter().flat_map(Comparison::tests).collect());
-    }
-
-    /// The comparisons of the trials; a trial that has none is dropped with a doubt.
-    fn possible(&mut self, compare: impl Fn(&Self, &Blame) -> Option<Comparison>) -> Vec<Comparison> {
-        let made: Vec<_> = self.trials.iter().map(|trial| compare(self, &trial.blame)).collect();
-        let (mut trials, mut comparisons) = (Vec::new(), Vec::new());
-        for (trial, comparison) in std::mem::take(&mut self.trials).into_iter().zip(made) {
-            if let Some(comparison) = comparison {
-                comparisons.push(comparison);
-                trials.push(trial);
-            } else {
-                let (kind, ranks) = (trial.blame.kind(), trial.blame.ranks());
-                self.doubts.push(format!("{kind} {ranks:?}: too few others to compare with"));
-            }
-        }
-        self.trials = trials;
-        comparisons
-    }
-
-    /// Who is slow alone too goes on to a ring.
-    fn heard_alone(&mut self) {
-        let heard = Comparison::heard(&self.heard);
-        let (mut kept, mut dropped) = (Vec::new(), Vec::new());
-        for (mut trial, pairs) in std::mem::take(&mut self.trials).into_iter().zip(heard) {
-            trial.alone = pairs;
-            if compare::confirmed(&trial.blame, &trial.alone) {
-                kept.push(trial);
-            } else {
-                dropped.push(trial.blame);
-            }
-        }
-        // A single look at many links has its share of chance; a rank was seen several times.
-        let seen = dropped.iter().filter(|blame| !blame.is_link());
-        self.doubts.extend(seen.map(|blame| {
-            format!(
-                "{} {:?}: seen together with others, not alone (a shared path?)",
-                blame.kind(),
-                blame.ranks()
-            )
-        }));
-        if kept.len() > MOST {
-            self.doubts.push(format!("more than {MOST} links are slow, without a pattern that is known"));
-            return self.go_on(self.from);
-        }
-        if kept.is_empty() {
-            return self.go_on(self.from);
-        }
-        self.trials = kept;
-        // Where too few are left for a ring, other partners make the second confirmation.
-        let comparisons = self.possible(|this, blame| {
-            let good = this.good(blame);
-            let ring = compare::in_a_ring(&this.places, blame, &good);
-            ring.or_else(|| compare::alone(&this.places, blame, &good, 1))
-        });
-        self.enter(Stage::Ring, comparisons.iter().flat_map(Comparison::tests).collect());
-    }
-
-    /// Who slows a ring down too is named.
-    fn heard_rings(&mut self) {
-        let heard = Comparison::heard(&self.heard);
-        let mut gone = Vec::new();
-        let known = self.findings.len();
-        for (trial, pairs) in std::mem::take(&mut self.trials).into_iter().zip(heard) {
-            if !compare::confirmed(&trial.blame, &pairs) {
-                let text =
-                    format!("{} {:?}: slow alone, not in a ring", trial.blame.kind(), trial.blame.ranks());
-                self.doubts.push(text);
-                continue;
-            }
-            if !trial.blame.is_link() {
-                gone.extend(trial.blame.ranks());
-            }
-            self.findings.extend(compare::finding(trial.blame, &trial.alone));
-        }
-        self.left.retain(|rank| !gone.contains(rank));
-        let enough = self.findings.len() >= MOST || self.findings.len() == known;
-        match self.from {
-            Stage::Full if self.places.ranks() as usize > FEW => self.enter(Stage::Done, Vec::new()),
-            stage if enough || gone.is_empty() => self.go_on(stage),
-            _ => self.search(),
-        }
     }
 }
 

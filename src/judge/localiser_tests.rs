@@ -38,6 +38,40 @@ fn what_is_even_is_said_to_be() {
     }
 }
 
+/// A search among `ranks` after rank 1 was told to be late; rank `late` is, in small messages.
+fn told(ranks: u32, late: u32) -> Localiser {
+    let mut localiser = Localiser::new(Places::of(&(0..ranks).collect::<Vec<_>>()), Limits::default());
+    localiser.told_late(1);
+    while let Some(test) = localiser.ask() {
+        let time = |group: &Vec<u32>| {
+            let small = test.size == Size::Small && group.contains(&late);
+            fabric(&test, group, |_, _| 1.0) + if small { 200.0 } else { 0.0 }
+        };
+        let times = test.groups.iter().map(time).collect();
+        localiser.tell(test, times);
+    }
+    assert!(localiser.asked() <= bound(ranks));
+    localiser
+}
+
+#[test]
+fn arrivals_are_one_more_confirmation_and_no_proof() {
+    for ranks in [4, 9, 33] {
+        let Verdict::Named { findings } = told(ranks, 1).verdict() else { panic!("{ranks}") };
+        assert_eq!((findings.len(), findings[0].confirmations), (1, 3));
+        assert_eq!(findings[0].blame, Blame::LateRank { rank: 1 });
+        // Told of the wrong one, the search goes on as ever.
+        let other = told(ranks, 2);
+        let Verdict::Named { findings } = other.verdict() else { panic!("{ranks}") };
+        assert_eq!((findings.len(), findings[0].confirmations), (1, 2), "{ranks}");
+        assert_eq!(findings[0].blame, Blame::LateRank { rank: 2 });
+        // Tests that show nothing do not make a name of it.
+        let Verdict::NotLocalised { reasons } = told(ranks, ranks).verdict() else { panic!("{ranks}") };
+        assert!(reasons[0].contains("late in the sweep's arrivals, not in tests"), "{reasons:?}");
+    }
+    assert_eq!(told(2, 2).verdict(), Verdict::Even);
+}
+
 #[test]
 fn a_sender_is_named_among_any_number_of_ranks() {
     for ranks in [3, 4, 7, 8, 9, 16, 33] {

@@ -5,7 +5,7 @@ use crate::aggregate::RankSample;
 use crate::error::Result;
 use crate::session::sync::monotonic_ns;
 use crate::session::watch::Phase;
-use crate::vocab::Inject;
+use crate::vocab::{Corruption, Inject};
 
 /// Bare barriers of a placement: as many as iterations, within these.
 const BARRIERS: (u64, u64) = (30, 200);
@@ -31,6 +31,16 @@ impl Delay {
             _ => None,
         })
     }
+}
+
+/// Which local rank of the process that drives `ranks` has a bit of its results flipped.
+pub fn flipped(inject: &[Inject], ranks: std::ops::Range<u32>) -> Option<u32> {
+    inject.iter().find_map(|fault| match fault {
+        Inject::Corrupt { rank, how: Corruption::Flipped } if ranks.contains(rank) => {
+            Some(rank - ranks.start)
+        }
+        _ => None,
+    })
 }
 
 impl Bench<'_> {

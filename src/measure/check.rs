@@ -7,7 +7,7 @@ use crate::collective::Case;
 use crate::error::Result;
 use crate::session::watch::Phase;
 use crate::verify::{Sight, Tally, diagnose};
-use crate::vocab::Placement;
+use crate::vocab::{Placement, Slot};
 
 /// Wrong elements that are looked at to name the fault.
 const EXAMINED: usize = 64;
@@ -114,6 +114,7 @@ impl Bench<'_> {
         let pattern = self.pattern(target);
         self.fill(cases, &pattern, index)?;
         self.call_once(cases, index)?;
+        self.flip(cases, index)?;
         tallies.clear();
         for (local, case) in (0..).zip(cases) {
             self.backend.select(local)?;
@@ -121,6 +122,20 @@ impl Bench<'_> {
             tallies.push(self.backend.check(&self.collective.after(case), &pattern)?);
         }
         self.decide(tallies)
+    }
+
+    /// Flips a bit in the middle of the result that a fault is injected into, if there is one.
+    fn flip(&mut self, cases: &[Case], index: u64) -> Result<()> {
+        let Some((local, case)) = self.corrupt.and_then(|local| Some((local, cases.get(local as usize)?)))
+        else {
+            return Ok(());
+        };
+        // Of a rank that gets no result, such as one that is not the root, nothing is looked at.
+        let content = self.collective.after(case);
+        let Some(run) = content.iter().rfind(|run| run.count > 0) else { return Ok(()) };
+        self.backend.select(local)?;
+        self.backend.shift(self.settings.shift(case, index));
+        self.backend.flip(Slot { offset: run.at.offset + run.count / 2, ..run.at })
     }
 
     /// One operation, complete on return; with `-G` as a recording, since that is what was timed.

@@ -11,7 +11,7 @@ mod timed;
 
 use std::time::{Duration, Instant};
 
-pub use arrivals::Delay;
+pub use arrivals::{Delay, flipped};
 pub use blocks::{longest, rule};
 pub use check::{Checked, Mismatch};
 pub use probe::Load;
@@ -77,6 +77,8 @@ pub struct Bench<'a> {
     pub delay: Option<Delay>,
     /// This process's clock against the first's, for `-z G`.
     pub clock: Fit,
+    /// Whose result of a checked call gets a flipped bit, on purpose.
+    pub corrupt: Option<u32>,
     /// When the timed blocks of a placement end; without a rule there is one.
     pub rule: Option<Rule>,
     /// How the last placement's blocks ended.
@@ -110,6 +112,7 @@ impl<'a> Bench<'a> {
             stall: None,
             delay: None,
             clock: Fit::OWN,
+            corrupt: None,
             rule: None,
             stopped: None,
             spent: Spent::default(),

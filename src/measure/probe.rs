@@ -64,14 +64,24 @@ impl Bench<'_> {
         }
         self.batch(&parts, Load { bytes: 1, batch: 1, ..load })?;
         self.barrier()?;
-        let begin = self.backend.now();
+        let mut begin = Vec::with_capacity(parts.len());
+        for local in 0..self.backend.locals() {
+            self.backend.select(local)?;
+            begin.push(self.backend.now());
+        }
+        // An injected lateness holds here as before the calls of the sweep, where its rank takes part.
+        let late = self.delay.filter(|delay| matches!(parts.get(delay.local as usize), Some(Some(_))));
         for operation in 0..load.operations {
+            if let Some(delay) = late {
+                self.backend.select(delay.local)?;
+                self.backend.delay(delay.ns);
+            }
             self.batch(&parts, load)?;
             self.progress.step(u64::from(operation));
         }
         let messages = f64::from(load.operations) * f64::from(load.batch);
         let mut mine = Vec::new();
-        for (local, part) in (0..).zip(&parts) {
+        for ((local, part), begin) in (0..).zip(&parts).zip(begin) {
             self.backend.select(local)?;
             let us = self.backend.now().saturating_sub(begin) as f64 / 1e3 / messages;
             mine.extend(part.map(|part| (part.group, us)));

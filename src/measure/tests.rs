@@ -3,6 +3,7 @@
 use super::*;
 use crate::backend::sim::{Law, Sim};
 use crate::collective::{ALL, Shares, Traits};
+use crate::judge::{Shape, Size, Test};
 use crate::session::solo::Solo;
 use crate::vocab::{Corruption, Inject};
 
@@ -117,6 +118,33 @@ fn every_fault_is_found_and_named_in_every_collective() {
 }
 
 #[test]
+fn a_flipped_bit_of_one_rank_is_found_in_every_collective_type_and_reduction() {
+    for entry in &ALL {
+        for (dtype, op) in Dtype::ALL.into_iter().flat_map(|dtype| RedOp::ALL.map(|op| (dtype, op))) {
+            let collective = (entry.build)(Shares::default());
+            let mut sim = Sim::new(Law::new(4, 7), &[]);
+            let settings = settings(1, Blocking::None, false);
+            sim.allocate(settings.max_bytes, 0).unwrap();
+            let progress = Progress::default();
+            let mut bench = Bench::new(&mut sim, &Solo, &progress, &*collective, settings);
+            bench.corrupt = Some(2);
+            let op = collective.traits().reduces.then_some(op);
+            let target = Target { bytes: 1000, dtype, op, root: 2 };
+            let checked = bench.placement(&target, Placement::OutOfPlace).unwrap().1;
+            if checked.blind.is_some() {
+                continue;
+            }
+            let what = format!("{} {dtype} {op:?}: {:?}", entry.name, checked.mismatches);
+            assert_eq!(checked.wrong, Some(1), "{what}");
+            let [found] = checked.mismatches.as_slice() else { panic!("{what}") };
+            assert_eq!((found.rank, found.first), (2, found.last), "{what}");
+            let highest_but_one = 1 << (8 * dtype.bytes() - 2);
+            assert_eq!(found.expected ^ found.got, highest_but_one, "{what}");
+        }
+    }
+}
+
+#[test]
 fn series_exist_as_the_modes_say() {
     let series = |blocking, per_iteration| {
         let run = Run { settings: settings(0, blocking, per_iteration), ..base("all_reduce", 2) };
@@ -206,6 +234,72 @@ fn a_late_rank_is_seen_in_arrivals_and_not_in_bare_barriers() {
         assert!((8.0..14.0).contains(&arrivals.from_last.p50_us), "{arrivals:?}");
         assert!((arrivals.makespan.p50_us - arrivals.from_last.p50_us - late_us).abs() < 1.5, "{arrivals:?}");
     }
+}
+
+/// Times of the groups of a test with messages of 4 MiB, in µs, over a simulation without noise.
+fn probed(slow: &[(u32, u32)], shape: Shape, groups: &[&[u32]]) -> Vec<f64> {
+    let collective = (ALL[1].build)(Shares::default());
+    let mut sim = Sim::new(Law { noise: 0.0, ..Law::new(4, 7) }, &[]).with_slow(slow, 50);
+    let load = Load { bytes: 4 << 20, batch: 1, operations: 1 };
+    sim.allocate(load.bytes, 0).unwrap();
+    let progress = Progress::default();
+    let settings = settings(0, Blocking::None, false);
+    let mut bench = Bench::new(&mut sim, &Solo, &progress, &*collective, settings);
+    let groups = groups.iter().map(|group| group.to_vec()).collect();
+    bench.probe(&Test { shape, size: Size::Large, groups }, load).unwrap().unwrap()
+}
+
+#[test]
+fn a_slow_link_slows_its_own_messages_only() {
+    // 8 us and 4 MiB at 100 GB/s; calls, the wait and the start take up to 6 more.
+    let (healthy, slow) = (50.0..56.0, 92.0..98.0);
+    let near = |times: &[f64], expected: &[bool]| {
+        for (time, is_slow) in times.iter().zip(expected) {
+            assert!(if *is_slow { &slow } else { &healthy }.contains(time), "{times:?}");
+        }
+    };
+    near(&probed(&[(2, 3)], Shape::OneWay, &[&[0, 1], &[2, 3]]), &[false, true]);
+    near(&probed(&[(2, 3)], Shape::OneWay, &[&[0, 1], &[3, 2]]), &[false, false]);
+    near(&probed(&[(2, 3)], Shape::Ring, &[&[3, 1, 2]]), &[true]);
+    near(&probed(&[(2, 3)], Shape::Ring, &[&[0, 2, 1, 3]]), &[false]);
+}
+
+#[test]
+fn a_late_rank_is_late_in_tests_too_where_it_takes_part() {
+    let collective = (ALL[1].build)(Shares::default());
+    let mut sim = Sim::new(Law { noise: 0.0, ..Law::new(4, 7) }, &[]);
+    sim.allocate(8, 0).unwrap();
+    let progress = Progress::default();
+    let mut bench = Bench::new(&mut sim, &Solo, &progress, &*collective, settings(0, Blocking::None, false));
+    bench.delay = Some(Delay { local: 2, ns: 200_000 });
+    let load = Load { bytes: 8, batch: 1, operations: 16 };
+    let mut times = |groups: &[&[u32]]| {
+        let groups = groups.iter().map(|group| group.to_vec()).collect();
+        bench.probe(&Test { shape: Shape::Ring, size: Size::Small, groups }, load).unwrap().unwrap()
+    };
+    let both = times(&[&[0, 1], &[2, 3]]);
+    assert!(both[0] < 20.0 && (205.0..220.0).contains(&both[1]), "{both:?}");
+    let alone = times(&[&[0, 1]]);
+    assert!(alone[0] < 20.0, "{alone:?}");
+}
+
+#[test]
+fn a_slow_link_slows_collectives_whose_ring_goes_over_it() {
+    let time = |slow: &[(u32, u32)]| {
+        let collective = (ALL[1].build)(Shares::default());
+        let mut sim = Sim::new(Law { noise: 0.0, ..Law::new(4, 7) }, &[]).with_slow(slow, 50);
+        let settings = Settings { max_bytes: 4 << 20, ..settings(0, Blocking::Wait, false) };
+        sim.allocate(settings.max_bytes, 0).unwrap();
+        let progress = Progress::default();
+        let mut bench = Bench::new(&mut sim, &Solo, &progress, &*collective, settings);
+        let op = collective.traits().reduces.then_some(RedOp::Sum);
+        let target = Target { bytes: 4 << 20, dtype: Dtype::Float, op, root: 0 };
+        bench.placement(&target, Placement::OutOfPlace).unwrap().0[0].total_us
+    };
+    let (healthy, slow) = (time(&[]), time(&[(1, 2)]));
+    let wire_us = 1.5 * f64::from(4 << 20) / 100e3;
+    assert!((slow - healthy - wire_us).abs() < 0.1, "{healthy} {slow}");
+    assert!((time(&[(1, 3)]) - healthy).abs() < 0.1);
 }
 
 #[test]

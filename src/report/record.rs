@@ -12,6 +12,7 @@ use crate::cli::{Extent, Order};
 use crate::clock::Timer;
 use crate::error::{Error, Result};
 use crate::judge::{Matrix, Verdict};
+use crate::session::traffic::Flow;
 use crate::session::watch::Culprit;
 use crate::vocab::Dtype;
 
@@ -136,6 +137,11 @@ pub enum Event {
         healthy_trials: usize,
         /// In how many of them some rank was named.
         false_alarms: usize,
+    },
+    /// What the traffic of an injected slow link or node came to.
+    Traffic {
+        /// Every way, in order of the rank that sends.
+        flows: Vec<Flow>,
     },
     /// Whether a rank comes late.
     LateRank(LateVerdict),

@@ -48,6 +48,14 @@ impl LateReporter {
         Some(found)
     }
 
+    /// The rank that arrivals name so far.
+    pub(super) fn named(&self) -> Option<u32> {
+        match self.observer.verdict() {
+            Some(LateVerdict::Named { rank, .. }) => Some(rank),
+            _ => None,
+        }
+    }
+
     /// The verdict, to stderr and the record.
     pub(super) fn finish(&self, sink: &Sink) {
         let Some(verdict) = self.observer.verdict() else { return };

@@ -50,9 +50,15 @@ pub(super) fn localise(bench: &mut Bench<'_>, cli: &Cli, reporter: Option<&Repor
     }
     let mut localiser = reporter.map(|reporter| {
         let hosts: Vec<&str> = reporter.preamble.sites.iter().map(|site| site.host.as_str()).collect();
-        let localiser = Localiser::new(Places::of(&hosts), Limits::default());
+        let mut localiser = Localiser::new(Places::of(&hosts), Limits::default());
         // A host's own memory says little about its network.
-        if cli.backend == Kind::Mpi { localiser } else { localiser.own_first() }
+        if cli.backend != Kind::Mpi {
+            localiser = localiser.own_first();
+        }
+        if let Some(rank) = reporter.late_rank() {
+            localiser.told_late(rank);
+        }
+        localiser
     });
     let begin = Instant::now();
     loop {

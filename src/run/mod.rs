@@ -15,6 +15,7 @@ mod statistics;
 mod sweep;
 mod timeline;
 mod timing;
+mod traffic;
 mod trials;
 mod worker;
 mod world;

@@ -102,6 +102,11 @@ impl Reporter {
         self.totals.peak_busbw_gbps()
     }
 
+    /// The rank that arrivals name as late so far.
+    pub(super) fn late_rank(&self) -> Option<u32> {
+        self.late.named()
+    }
+
     /// The plan, the cut of the sizes, the header.
     pub(super) fn begin(&self, series: &[Series], bounds: &Bounds, cli: &Cli) {
         let range = Range { min_bytes: bounds.min_bytes, max_bytes: bounds.max_bytes };

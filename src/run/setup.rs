@@ -5,6 +5,7 @@ use super::agreement::fits;
 use super::agreement::{Card, together};
 use super::gpu::{self, Gpu};
 use super::seat::{Group, Seat};
+use super::traffic;
 use super::world::World;
 #[cfg(feature = "nccl")]
 use std::path::Path;
@@ -145,8 +146,11 @@ pub(super) fn backend(
     match cli.backend {
         Kind::Sim => {
             let ranks = if cli.gpus > 1 { cli.gpus } else { cli.sim_ranks };
-            let law = Law::new(ranks as u32, cli.sim_seed);
-            Ok(Unconnected::Ready(Box::new(Sim::new(law, &cli.inject))))
+            let hosts: Vec<String> = (0..ranks as u32).map(|rank| site_host(cli, rank, host)).collect();
+            let slow = together(control, host, traffic::slow_links(cli, &hosts))?;
+            let sim = Sim::new(Law::new(ranks as u32, cli.sim_seed), &cli.inject);
+            let (links, lost_pct) = slow.unwrap_or_default();
+            Ok(Unconnected::Ready(Box::new(sim.with_slow(&links, lost_pct))))
         }
         Kind::Mpi => ready_mpi(seat.world, host),
         Kind::Nccl => {
@@ -304,7 +308,7 @@ pub(super) fn preamble(
             process: seat.process(),
             group: group.color,
             pid: who.pid,
-            host: who.host.clone(),
+            host: site_host(cli, control.rank() * locals + local, &who.host),
             local_rank: seat.world.local().0,
             device,
         })
@@ -325,6 +329,14 @@ pub(super) fn preamble(
         config: config(cli),
         sites,
     })
+}
+
+/// A rank's host: this one, or the simulation's node.
+fn site_host(cli: &Cli, rank: u32, host: &str) -> String {
+    match (cli.backend, cli.sim_per_node) {
+        (Kind::Sim, each @ 1..) => format!("node{}", u64::from(rank) / each),
+        _ => host.to_owned(),
+    }
 }
 
 /// The most ranks that share one GPU; 1 without GPUs, where the backend divides the host's memory itself.

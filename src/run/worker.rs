@@ -10,16 +10,16 @@ use super::reporter::Reporter;
 use super::seat::{Group, Seat};
 use super::sweep::{self, Range};
 use super::timing::Timing;
-use super::{Job, agreement, setup, trials};
+use super::{Job, agreement, setup, traffic, trials};
 use crate::backend::{Backend, Kind, Memory, Usage};
 use crate::error::{Error, Exit, Result};
-use crate::measure::{Bench, Delay, Settings, Spent, Target, rule};
+use crate::measure::{Bench, Delay, Settings, Spent, Target, flipped, rule};
 use crate::plan;
 use crate::report::{MemoryUse, Preamble, say};
 use crate::session::Control;
 use crate::session::stall::Stall;
 use crate::session::watch::{Phase, Progress};
-use crate::vocab::{Dtype, Point};
+use crate::vocab::{Dtype, Inject, Point};
 use agreement::together;
 
 /// Steps of the timeline behind the start.
@@ -83,11 +83,14 @@ impl Job<'_> {
         let mut bench = Bench::new(&mut *backend, control, &progress, &*self.collective, settings);
         (bench.stall, bench.first_rank) = (stall, first_rank);
         bench.delay = Delay::of(&cli.inject, first_rank..first_rank + locals);
+        // The simulation corrupts its own.
+        bench.corrupt =
+            flipped(&cli.inject, first_rank..first_rank + locals).filter(|_| cli.backend != Kind::Sim);
         bench.rule = rule(&cli.extent);
         if cli.cold_start {
             self.cold_start(seat, &mut bench, &series, range, reporter.as_ref())?;
         }
-        self.rows(seat, &mut bench, &series, range, &mut reporter)?;
+        self.loaded_rows(seat, &mut bench, &series, range, &mut reporter)?;
         let spent = bench.spent;
         progress.enter(Phase::Close, self.deadlines.later(Duration::ZERO));
         let usage = if cli.memory == 1 { Some(most(control, backend.usage()?)?) } else { None };
@@ -121,6 +124,21 @@ impl Job<'_> {
         }
         self.sweep(seat, bench, series, range, reporter)?;
         if self.cli.localize { localise::localise(bench, self.cli, reporter.as_ref()) } else { Ok(()) }
+    }
+
+    /// [`Self::rows`], beside the traffic that is injected.
+    fn loaded_rows(
+        &self,
+        seat: &Seat<'_>,
+        bench: &mut Bench<'_>,
+        series: &[plan::Series],
+        range: Range,
+        reporter: &mut Option<Reporter>,
+    ) -> Result<()> {
+        let host = self.who.host.as_str();
+        let traffic = traffic::begin(self.cli, bench.control, host)?;
+        self.rows(seat, bench, series, range, reporter)?;
+        traffic::end(traffic, bench.control, host, reporter.as_ref())
     }
 
     /// A step of the timeline; a process's first thread stands for it.
@@ -236,11 +254,13 @@ impl Job<'_> {
 
     /// A fault at a rank that is not there would be none, and the run would pass for one with a fault.
     fn refuse_faults(&self, control: &dyn Control, ranks: u32) -> Result<()> {
-        let outside = self.cli.inject.iter().find(|fault| fault.rank() >= ranks);
+        let beyond = |fault: &&Inject| fault.ranks().iter().any(|rank| *rank >= ranks);
+        let outside = self.cli.inject.iter().find(beyond);
         let refused = outside.map_or(Ok(()), |fault| {
             Err(Error::Usage(format!("--inject {fault}: there are ranks 0 to {}", ranks - 1)))
         });
-        together(control, &self.who.host, refused)
+        together(control, &self.who.host, refused)?;
+        traffic::refuse(self.cli, control, &self.who.host)
     }
 
     /// What will be measured; what cannot be is refused by all alike, and said once.

@@ -8,6 +8,7 @@ pub mod solo;
 pub mod stall;
 pub mod sync;
 pub mod team;
+pub mod traffic;
 pub mod watch;
 
 pub use control::{Abort, Control};

@@ -18,7 +18,7 @@ impl Stall {
         inject.iter().find_map(|fault| match *fault {
             Inject::Hang { rank, at } if ranks.contains(&rank) => Some(Self { at, stops: false }),
             Inject::Stop { rank, at } if ranks.contains(&rank) => Some(Self { at, stops: true }),
-            Inject::Hang { .. } | Inject::Stop { .. } | Inject::Corrupt { .. } | Inject::Late { .. } => None,
+            _ => None,
         })
     }
 

@@ -11,7 +11,7 @@ mod units;
 
 pub use content::{Content, Run, What};
 pub use dtype::Dtype;
-pub use inject::{Corruption, Inject, Point};
+pub use inject::{Corruption, Inject, Node, Point};
 pub use kind::Kind;
 pub use member::Member;
 pub use redop::RedOp;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use mpi::ffi;
 
 use self::buffer::Buffer;
-use super::{Backend, Caps, Device, Kind, Library, Memory, Setup};
+use super::{Backend, Caps, Device, FLIPPED, Kind, Library, Memory, Setup};
 use crate::error::{Error, Result};
 use crate::session::Control;
 use crate::session::launcher::Flavour;
@@ -285,6 +285,17 @@ impl Backend for MpiHost {
         Ok(bad)
     }
 
+    fn flip(&mut self, at: Slot) -> Result<()> {
+        let last = ((at.offset + 1) * self.dtype.bytes() + self.shift) as usize - 1;
+        let buffer = match at.side {
+            Side::Send => &mut self.send,
+            Side::Recv => &mut self.recv,
+        };
+        let byte = buffer.bytes_mut().get_mut(last);
+        *byte.ok_or_else(|| Error::Setup(NO_ELEMENT.to_owned()))? ^= FLIPPED;
+        Ok(())
+    }
+
     fn now(&mut self) -> u64 {
         self.origin.elapsed().as_nanos() as u64
     }
@@ -317,4 +328,5 @@ impl Backend for MpiHost {
 
 const ONE_RANK: &str =
     "the mpi backend drives one rank per process; start more processes instead of using -g or -t";
+const NO_ELEMENT: &str = "an element beyond the buffer: an error of this program";
 const NO_MARK: &str = "a mark beyond those that were made: an error of this program";

@@ -2,9 +2,10 @@
 
 use super::Nccl;
 use super::ffi::Kernels;
-use crate::error::Result;
+use crate::backend::FLIPPED;
+use crate::error::{Error, Result};
 use crate::verify::{Bad, Pattern, RunSpec, Tally};
-use crate::vocab::Content;
+use crate::vocab::{Content, Slot};
 
 /// Room for what the kernels report, in words: a tally, or a list of wrong elements.
 const REPORT_WORDS: usize = 4096;
@@ -86,7 +87,25 @@ impl Nccl {
         bad.truncate(limit);
         Ok(bad)
     }
+
+    /// Flips a bit of an element, by way of the report's first word: a copy there, one to the host and back, and one to
+    /// its place.
+    pub(super) fn flip_element(&mut self, at: Slot) -> Result<()> {
+        self.prime()?;
+        let local = self.local();
+        let Some((_, report)) = &local.kernels else { return Ok(()) };
+        let room = report.place(0, self.element).ok_or_else(|| Error::Setup(NO_ROOM.to_owned()))?;
+        let (place, mut word) = (self.at(at, 1)?, [0]);
+        self.cuda.copy(place, room, self.element, &local.stream)?;
+        self.cuda.read(report, &mut word, &local.stream)?;
+        word[0] ^= u64::from(FLIPPED) << (8 * (self.element - 1));
+        self.cuda.write(&word, report, &local.stream)?;
+        self.cuda.copy(room, place, self.element, &local.stream)?;
+        self.cuda.synchronize(&local.stream)
+    }
 }
+
+const NO_ROOM: &str = "a report has no room for an element: an error of this program";
 
 /// The list that `critrank_collect` leaves, by index: threads append to it in any order.
 fn listed(words: &[u64]) -> impl Iterator<Item = (u64, u64)> {

@@ -44,7 +44,7 @@ use super::{Anchor, Backend, Caps, Device, Kind, Library, Memory, Remark, Setup,
 use crate::collective::{Native, Ops};
 use crate::error::{Error, Result};
 use crate::verify::{Arithmetic, Bad, Pattern, Tally};
-use crate::vocab::{Content, Dtype, RedOp};
+use crate::vocab::{Content, Dtype, RedOp, Slot};
 
 /// The local ranks of one process, and the communicator that they share with all others.
 pub struct Nccl {
@@ -256,6 +256,10 @@ impl Backend for Nccl {
     }
 
     #[inline]
+    fn flip(&mut self, at: Slot) -> Result<()> {
+        self.flip_element(at)
+    }
+
     fn now(&mut self) -> u64 {
         self.origin.elapsed().as_nanos() as u64
     }

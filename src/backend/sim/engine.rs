@@ -5,6 +5,7 @@ use std::mem;
 
 use super::Law;
 use super::arith;
+use super::edges::{Busy, Edges};
 use crate::error::{Error, Result};
 use crate::verify::{Arithmetic, Pattern};
 use crate::vocab::{Corruption, Dtype, Inject, RedOp, Side};
@@ -65,6 +66,7 @@ pub(super) struct Engine {
     ranks: Vec<Rank>,
     noise: fastrand::Rng,
     corrupt: Option<(u32, Corruption)>,
+    pub(super) edges: Edges,
     /// The last result of each place, for a stale one.
     previous: HashMap<(u32, Span), Vec<u8>>,
     /// Type, reduction and repetition of the operations.
@@ -77,7 +79,7 @@ impl Engine {
     pub(super) fn new(law: Law, inject: &[Inject]) -> Self {
         let corrupt = inject.iter().find_map(|fault| match fault {
             Inject::Corrupt { rank, how } => Some((*rank, *how)),
-            Inject::Hang { .. } | Inject::Stop { .. } | Inject::Late { .. } => None,
+            _ => None,
         });
         let ranks = (0..law.ranks).map(|_| Rank::default()).collect();
         let pattern = Pattern {
@@ -88,7 +90,8 @@ impl Engine {
             arithmetic: Arithmetic::Wrapping,
         };
         let noise = fastrand::Rng::with_seed(law.seed);
-        Self { law, ranks, noise, corrupt, previous: HashMap::new(), pattern, with_data: false }
+        let (edges, previous) = (Edges::default(), HashMap::new());
+        Self { law, ranks, noise, corrupt, edges, previous, pattern, with_data: false }
     }
 
     pub(super) fn ranks(&self) -> u32 {
@@ -126,29 +129,35 @@ impl Engine {
 
     /// Runs what is posted: collectives in step, then sends and receives, all at once.
     pub(super) fn run(&mut self) -> Result<()> {
-        let mut busiest = 0.0_f64;
+        let mut busy = Busy::new(self.law.ranks);
         while self.ranks.iter().any(|rank| !rank.posted.is_empty()) {
             let ops: Vec<Option<Op>> = self.ranks.iter_mut().map(|rank| rank.posted.pop_front()).collect();
-            if matches!(ops[0], Some(Op::Send { .. } | Op::Recv { .. }) | None) {
-                busiest = busiest.max(self.exchange(ops)?);
+            if ops.iter().flatten().any(|op| matches!(op, Op::Send { .. } | Op::Recv { .. })) {
+                self.exchange(ops, &mut busy)?;
             } else {
                 let together: Option<Vec<Op>> = ops.into_iter().collect();
                 let together = together.ok_or_else(|| mismatch("a collective that not every rank called"))?;
-                busiest = busiest.max(self.collective(&together)?);
+                let bytes = self.collective(&together)?;
+                for rank in 0..self.law.ranks {
+                    busy.tie(0, rank);
+                    busy.takes_part(rank, bytes);
+                }
             }
         }
-        self.take_time(busiest);
+        self.take_time(&busy);
         Ok(())
     }
 
-    /// All ranks end together: the last start, plus the law.
-    fn take_time(&mut self, busiest_bytes: f64) {
-        let start = |rank: &Rank| rank.host_ns.max(rank.stream_ns);
-        let last = self.ranks.iter().map(start).fold(0.0, f64::max);
-        let law_ns = self.law.alpha_us * 1e3 + busiest_bytes / self.law.beta_gbps;
-        let end = last + law_ns * (1.0 + self.law.noise * self.gauss()).max(0.1);
-        for rank in &mut self.ranks {
-            rank.stream_ns = end;
+    /// Ranks of a group end together: the last start, plus the law.
+    fn take_time(&mut self, busy: &Busy) {
+        for (members, bytes) in busy.groups() {
+            let start = |rank: &usize| self.ranks[*rank].host_ns.max(self.ranks[*rank].stream_ns);
+            let last = members.iter().map(start).fold(0.0, f64::max);
+            let law_ns = self.law.alpha_us * 1e3 + bytes / self.law.beta_gbps;
+            let end = last + law_ns * (1.0 + self.law.noise * self.gauss()).max(0.1);
+            for rank in members {
+                self.ranks[rank].stream_ns = end;
+            }
         }
     }
 
@@ -158,7 +167,7 @@ impl Engine {
         (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
     }
 
-    /// One collective of all ranks; the bytes that its busiest rank sends.
+    /// One collective of all ranks, as a ring; what its slowest edge costs in bytes at the full rate.
     fn collective(&mut self, ops: &[Op]) -> Result<f64> {
         let others = f64::from(self.law.ranks - 1) / f64::from(self.law.ranks);
         let (spans, factor): (Vec<(Span, Span)>, f64) = match ops[0] {
@@ -171,7 +180,7 @@ impl Engine {
         if self.with_data {
             self.move_data(ops[0], &spans);
         }
-        Ok(bytes as f64 * factor)
+        Ok(self.edges.ring_bytes(self.law.ranks, bytes as f64 * factor))
     }
 
     fn move_data(&mut self, op: Op, spans: &[(Span, Span)]) {
@@ -210,23 +219,26 @@ impl Engine {
         }
     }
 
-    /// Sends and receives, this round's and all that are still posted; the bytes that the busiest rank sends.
-    fn exchange(&mut self, first: Vec<Option<Op>>) -> Result<f64> {
-        let mut sent = vec![0.0; self.ranks.len()];
+    /// Sends and receives, this round's and all that are still posted.
+    fn exchange(&mut self, first: Vec<Option<Op>>, busy: &mut Busy) -> Result<()> {
         let mut sends: Vec<Vec<(u32, Vec<u8>)>> = vec![Vec::new(); self.ranks.len()];
         let mut landing = Vec::new();
         for (rank, op) in (0..).zip(first) {
             let posted = mem::take(&mut self.ranks[rank as usize].posted);
+            let mut sent = 0.0;
             for op in op.into_iter().chain(posted) {
                 match op {
                     Op::Send { from, peer } => {
-                        sent[rank as usize] += if peer == rank { 0.0 } else { from.length as f64 };
+                        busy.tie(rank, peer);
+                        let bytes = if peer == rank { 0.0 } else { from.length as f64 };
+                        sent += self.edges.cost_bytes(rank, peer, bytes);
                         let data = if self.with_data { self.read(rank, from) } else { Vec::new() };
                         sends[rank as usize].push((peer, data));
                     }
                     Op::Recv { to, peer } => landing.push((rank, to, peer)),
                     _ => return Err(mismatch("a collective among sends")),
                 }
+                busy.takes_part(rank, sent);
             }
         }
         self.swap_sends(&mut sends);
@@ -238,7 +250,7 @@ impl Engine {
                 self.deliver(rank, Some(peer), to, &data);
             }
         }
-        Ok(sent.into_iter().fold(0.0, f64::max))
+        Ok(())
     }
 
     /// With `Swapped`, the faulty rank's messages and its neighbour's carry each other's data; where only one of

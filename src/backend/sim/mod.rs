@@ -2,16 +2,18 @@
 //! For tests and demonstrations; its figures are never a measurement, and every output says so.
 
 mod arith;
+mod edges;
 mod engine;
 pub mod fabric;
 
 use std::time::Duration;
 
-use super::{Backend, Caps, Device, Kind, Library, Memory, Setup};
+use super::{Backend, Caps, Device, FLIPPED, Kind, Library, Memory, Setup};
 use crate::collective::Ops;
 use crate::error::{Error, Result};
 use crate::verify::{self, Arithmetic, Bad, Pattern, Tally};
-use crate::vocab::{Content, Dtype, Inject, RedOp, Run, Slot};
+use crate::vocab::{Content, Dtype, Inject, RedOp, Run, Slot, What};
+use edges::Edges;
 use engine::{Engine, Op, Span};
 
 /// What the simulated fabric is like.
@@ -75,6 +77,14 @@ impl Sim {
             graph: Vec::new(),
             recording: false,
         }
+    }
+
+    /// The same with directed `links` that lose `lost_pct` % of their rate: what one rank sends to the other. A collective is
+    /// a ring of its ranks in order.
+    #[must_use]
+    pub fn with_slow(mut self, links: &[(u32, u32)], lost_pct: u32) -> Self {
+        self.engine.edges = Edges::slow(links, lost_pct);
+        self
     }
 
     fn span(&self, slot: Slot, count: u64) -> Span {
@@ -275,6 +285,14 @@ impl Backend for Sim {
             bad.extend(verify::collect_bad(self.bytes(run)?, &spec, run, b, left));
         }
         Ok(bad)
+    }
+
+    fn flip(&mut self, at: Slot) -> Result<()> {
+        let run = Run { at, count: 1, what: What::stream(0, 0) };
+        if let Some(last) = self.bytes(&run)?.last_mut() {
+            *last ^= FLIPPED;
+        }
+        Ok(())
     }
 
     fn now(&mut self) -> u64 {

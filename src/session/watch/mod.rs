@@ -15,6 +15,7 @@ mod wire;
 
 pub use failure::{Cause, Culprit, Failure, Link, Report, Row, Who, judge};
 pub use net::ADDRESS_VARIABLE;
+pub(super) use net::{nearest, own_addresses};
 pub use progress::{Phase, Progress, Stand};
 
 use std::sync::Arc;

@@ -50,7 +50,7 @@ fn named(text: &str) -> io::Result<(Vec<IpAddr>, u16)> {
 }
 
 /// This host's addresses that another host might reach: IPv4 first.
-fn own_addresses() -> Vec<IpAddr> {
+pub(in super::super) fn own_addresses() -> Vec<IpAddr> {
     let mut all: Vec<IpAddr> = if_addrs::get_if_addrs()
         .unwrap_or_default()
         .into_iter()
@@ -65,7 +65,7 @@ fn own_addresses() -> Vec<IpAddr> {
 /// The other side: every address of the invitation until one answers as rank 0 does.
 pub(super) fn accept(invitation: &Invitation, who: &Who) -> io::Result<(TcpStream, u64)> {
     let mut last = io::Error::from(ErrorKind::AddrNotAvailable);
-    for address in order(invitation, &who.host, &own_networks()) {
+    for address in nearest(&invitation.addresses, &invitation.who.host, &who.host) {
         match greet(SocketAddr::new(address, invitation.port), invitation.token, who) {
             Ok(found) => return Ok(found),
             Err(error) => last = error,
@@ -87,11 +87,16 @@ fn prefix(address: &if_addrs::IfAddr) -> u8 {
     }
 }
 
+/// Addresses of host `theirs` as `host` should try them.
+pub(in super::super) fn nearest(addresses: &[IpAddr], theirs: &str, host: &str) -> Vec<IpAddr> {
+    order(addresses, theirs == host, &own_networks())
+}
+
 /// The same host by its loopback address, then networks that both hosts are in, then the rest.
-fn order(invitation: &Invitation, host: &str, networks: &[(IpAddr, u8)]) -> Vec<IpAddr> {
-    let mut all = invitation.addresses.clone();
+fn order(addresses: &[IpAddr], same_host: bool, networks: &[(IpAddr, u8)]) -> Vec<IpAddr> {
+    let mut all = addresses.to_vec();
     all.sort_by_key(|address| !networks.iter().any(|(own, length)| same_network(*own, *address, *length)));
-    if invitation.who.host == host {
+    if same_host {
         all.insert(0, IpAddr::V4(Ipv4Addr::LOCALHOST));
     }
     all
@@ -137,16 +142,11 @@ mod tests {
     #[test]
     fn the_nearest_address_comes_first() {
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();
-        let invitation = Invitation {
-            who: Who { host: "a".to_owned(), ..Who::default() },
-            port: 1,
-            addresses: vec![ip("172.17.0.1"), ip("10.1.2.3"), ip("fd00::1")],
-            token: 0,
-        };
+        let addresses = vec![ip("172.17.0.1"), ip("10.1.2.3"), ip("fd00::1")];
         let networks = [(ip("10.1.200.1"), 16)];
-        assert_eq!(order(&invitation, "b", &networks)[0], ip("10.1.2.3"));
-        assert_eq!(order(&invitation, "a", &networks)[0], ip("127.0.0.1"));
-        assert_eq!(order(&invitation, "b", &[]), invitation.addresses);
+        assert_eq!(order(&addresses, false, &networks)[0], ip("10.1.2.3"));
+        assert_eq!(order(&addresses, true, &networks)[0], ip("127.0.0.1"));
+        assert_eq!(order(&addresses, false, &[]), addresses);
         assert!(
             same_network(ip("fd00::1"), ip("fd00::ffff"), 64) && !same_network(ip("::1"), ip("1.1.1.1"), 0)
         );

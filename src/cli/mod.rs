@@ -2,6 +2,7 @@
 
 mod arrivals;
 pub mod env;
+mod epochs;
 mod extent;
 mod flags;
 mod split;
@@ -186,7 +187,7 @@ pub struct Cli {
     /// Seed of --backend sim
     #[arg(long = "sim-seed", value_name = "N", default_value = "1", value_parser = hex_or_decimal, help_heading = "Of our own")]
     pub sim_seed: u64,
-    /// Put a fault in, to see it found: late:RANK:200us (before every call; with -z 1 or -z 3), hang:RANK:init|ITERATION, stop:RANK:init|ITERATION (as by SIGSTOP), and with
+    /// Put a fault in, to see it found: late:RANK:200us (before every call; with -z 1 or -z 3), hang:RANK:init|epochN|ITERATION, stop:RANK:init|epochN|ITERATION (as by SIGSTOP), and with
     /// --backend sim corrupt:RANK:lost|doubled|shifted|swapped|stale|unwritten|flipped
     #[arg(long, value_name = "FAULT", help_heading = "Of our own")]
     pub inject: Vec<Inject>,
@@ -262,6 +263,7 @@ impl Cli {
             ("-t", self.threads, 1),
             ("-g", self.gpus, 1),
             ("--sim-ranks", self.sim_ranks, 1),
+            ("--epochs", self.extent.epochs, 1),
         ] {
             if value < least {
                 return usage(format!("{flag} must be {least} or more"));
@@ -284,6 +286,7 @@ impl Cli {
             ("-y", self.stream_null, 1),
             ("-M", self.memory, 1),
             ("--sim-ranks", self.sim_ranks, 4096),
+            ("--epochs", self.extent.epochs, 100_000),
         ] {
             if value > most {
                 return usage(format!("{flag} must be {most} or less"));
@@ -305,6 +308,7 @@ impl Cli {
         if self.root < -1 {
             return usage(format!("-r {} is no rank; -1 takes every rank in turn", self.root));
         }
+        self.validate_epochs()?;
         self.validate_arrivals()
     }
 
@@ -346,6 +350,7 @@ impl Cli {
             self.skip = 0;
         }
         words.extend(self.never_told());
+        words.extend(self.first_epoch_only());
         words
     }
 

@@ -492,3 +492,48 @@ fn localisation_leaves_the_table_as_it_is() {
     let reached = run(2, "all_reduce", &format!("{args} --localize --expect 0.000001"));
     assert!(!reached.stderr.contains("tests in"), "{}", reached.stderr);
 }
+
+#[test]
+fn every_epoch_has_new_communicators() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("record");
+    let args = format!("-b 8 -e 4K -f 8 -n 5 --epochs 3 -N 2 --stats --record {}", path.display());
+    // Collectives and messages both go over the epoch's own communicator.
+    for name in ["all_reduce", "sendrecv"] {
+        let run = run(2, name, &args);
+        right(&run, name, 3 * 2 * 4);
+        let comments: Vec<&str> = run.stdout.lines().filter(|line| line.starts_with("# Epoch ")).collect();
+        assert_eq!(comments, ["# Epoch 2 of 3: new communicators", "# Epoch 3 of 3: new communicators"]);
+        let events = record(&path);
+        let of = |name: &str| events.iter().filter(|event| event["event"] == name).collect::<Vec<_>>();
+        assert_eq!(events[0]["config"]["epochs"], 3);
+        let turns: Vec<_> =
+            of("row").iter().map(|row| (row["epoch"].as_u64(), row["cycle"].as_u64())).step_by(4).collect();
+        let expected = [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)];
+        assert_eq!(turns, expected.map(|(epoch, cycle)| (Some(epoch), Some(cycle))));
+        let renewed: Vec<_> = of("epoch").iter().map(|event| event["epoch"].as_u64()).collect();
+        assert_eq!(renewed, [Some(1), Some(2)]);
+        assert!(of("epoch").iter().all(|event| event["renewal_us"].as_f64().unwrap() > 0.0));
+        let stats = of("stats");
+        assert_eq!(stats.len(), 8);
+        for stats in stats {
+            assert_eq!((&stats["epochs"]["epochs"], &stats["cycles"]), (&3.into(), &6.into()), "{stats}");
+            assert_eq!(stats["each"][2]["epoch"], 1, "{stats}");
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
+}
+
+#[test]
+fn a_rank_that_hangs_before_a_later_communicator_is_named() {
+    for (fault, named) in [("hang:1:epoch1", "rank 1 (host "), ("stop:0:epoch2", "rank 0 (host ")] {
+        let args = format!("-b 8 -e 64 -f 8 -n 5 --epochs 3 --timeout-init 5 --inject {fault}");
+        let run = run(2, "all_reduce", &args);
+        assert_eq!(run.code, Some(4), "{fault}: {}", run.stderr);
+        assert!(run.stderr.contains(named), "{fault}: {}", run.stderr);
+        assert!(run.stderr.contains("communicator init of a later epoch"), "{fault}: {}", run.stderr);
+        let epochs = if fault.ends_with('1') { 1 } else { 2 };
+        assert_eq!(run.rows().len(), 2 * epochs, "what was measured stays: {}", run.stdout);
+        assert!(run.took < Duration::from_secs(40), "{fault}: {:?}", run.took);
+    }
+}

@@ -28,7 +28,7 @@ fn recompute(record: &Path, more: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8(output.stdout).unwrap())
 }
 
-const RUNS: [(&str, &str); 12] = [
+const RUNS: [(&str, &str); 15] = [
     ("all_reduce_perf", "-b 8 -e 1M -f 8"),
     ("all_reduce_perf", "-b 8 -e 64K -f 8 -N 7 -I 1 --order permuted --seed 5"),
     ("all_reduce_perf", "-b 8 -e 64K -f 8 -N 6 -I 1 -K 2 -z 3 --order mirrored"),
@@ -36,6 +36,9 @@ const RUNS: [(&str, &str); 12] = [
     ("all_reduce_perf", "-b 8 -e 4K -f 8 --precision 1% -I 1 -N 2"),
     ("all_reduce_perf", "-b 8 -e 64 -f 8 --budget 30ms -C 1 -a 3"),
     ("all_reduce_perf", "-b 8 -e 64 -f 8 -c 0 -a 0 -S 1"),
+    ("all_reduce_perf", "-b 8 -e 64K -f 8 --epochs 6 -N 2 -I 1 --order permuted"),
+    ("all_gather_perf", "-b 1K -e 64K -f 8 --epochs 4 --order mirrored"),
+    ("reduce_perf", "-b 8 -e 64 -f 8 --epochs 2 --precision 2% --budget 50ms -d all"),
     ("reduce_scatter_perf", "-b 1000 -e 10K -f 2 -d all -o all -N 2"),
     ("alltoall_perf", "-b 4 -e 1K -f 4 -a 2"),
     ("alltoallv_perf", "-b 1K -e 16K -f 4"),

@@ -174,6 +174,10 @@ impl Backend for Null {
         Ok(())
     }
 
+    fn reconnect(&mut self, _id: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
     fn close(&mut self) -> Result<()> {
         Ok(())
     }

@@ -18,7 +18,7 @@ pub use critical::{Critical, Mode, Observer, Verdict};
 pub use late::{Late, LateObserver, LateVerdict, SeenAt, late};
 pub use model::{Model, models};
 pub use overhead::{Overhead, PAIRS, overhead};
-pub use statistics::{Basis, Cycle, Drifting, Statistician, Statistics, drifting};
+pub use statistics::{Basis, Cycle, Drifting, Statistician, Statistics, by_epoch, drifting};
 pub use totals::Totals;
 
 use serde::{Deserialize, Serialize};
@@ -218,7 +218,10 @@ pub struct Row {
     pub redop: String,
     /// The root column; -1 where there is none.
     pub root: i64,
-    /// Which pass over the sizes (`-N`), from 0.
+    /// Which communicator (`--epochs`), from 0.
+    #[serde(default)]
+    pub epoch: u64,
+    /// Which pass over the sizes (`-N`) of its epoch, from 0.
     pub cycle: u64,
     /// Iterations per placement, or of a timed block.
     pub iterations: u64,

@@ -48,13 +48,18 @@ pub fn models(all: &[Statistics]) -> Vec<Model> {
     models
 }
 
-/// The standard error of the median is about that of ln(cycle): its spread over sqrt(cycles).
+/// The standard error of the median is about that of ln(unit): the units' spread over the root of their number. Units are
+/// cycles, or with several epochs these.
 fn point(of: &Statistics) -> Option<Point> {
-    let cv = of.over.cycle_cv?;
+    let over = &of.over;
+    let (cv, units) = match over.epochs {
+        Some(epochs) => (epochs.cv?, epochs.epochs),
+        None => (over.cycle_cv?, over.cycles),
+    };
     Some(Point {
         bytes: of.size_bytes as f64,
-        time_us: of.over.median_us,
-        relative_error: cv.cv_pct / 100.0 / ((of.over.cycles - 1) as f64).sqrt(),
+        time_us: over.median_us,
+        relative_error: cv.cv_pct / 100.0 / ((units - 1) as f64).sqrt(),
     })
 }
 
@@ -67,8 +72,13 @@ mod tests {
     /// Two cycles, 2 % apart at `size_bytes`.
     fn case(size_bytes: u64, placement: Placement, time_us: f64, spread: f64) -> Statistics {
         let times = [time_us * (1.0 - spread), time_us * (1.0 + spread)];
-        let each =
-            (0..).zip(times).map(|(cycle, time_us)| Cycle { cycle, time_us, stop: None, iterations: None });
+        let each = (0..).zip(times).map(|(cycle, time_us)| Cycle {
+            epoch: 0,
+            cycle,
+            time_us,
+            stop: None,
+            iterations: None,
+        });
         Statistics {
             requested_bytes: size_bytes,
             size_bytes,
@@ -104,5 +114,9 @@ mod tests {
         let point = point(&case(8, Placement::OutOfPlace, 100.0, 0.02)).unwrap();
         assert!((point.relative_error - 0.02).abs() < 1e-12, "{point:?}");
         assert_eq!(super::point(&case(8, Placement::OutOfPlace, 100.0, 0.2)), None);
+        // Two epochs of two cycles that agree: the error is that of two, not of four.
+        let mut epochs = case(8, Placement::OutOfPlace, 100.0, 0.02);
+        epochs.over = Cycles::of_epochs(&[vec![98.0, 98.0], vec![102.0, 102.0]], &[]).unwrap();
+        assert!((super::point(&epochs).unwrap().relative_error - 0.02).abs() < 1e-12);
     }
 }

@@ -28,7 +28,10 @@ pub enum Basis {
 /// One cycle of a case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cycle {
-    /// Its number, from 0.
+    /// Its epoch, from 0.
+    #[serde(default)]
+    pub epoch: u64,
+    /// Its number within the epoch, from 0.
     pub cycle: u64,
     /// Its time, as the basis says.
     pub time_us: f64,
@@ -95,7 +98,7 @@ impl Statistician {
             return;
         }
         for cell in &row.cells {
-            let (basis, cycle) = cycle(row.cycle, cell);
+            let (basis, cycle) = cycle((row.epoch, row.cycle), cell);
             let found = self.cases.iter().rposition(|case| case.is(row, cell.placement, basis));
             let at = found.unwrap_or_else(|| {
                 self.cases.push(Collected {
@@ -129,13 +132,13 @@ impl Collected {
     }
 
     fn statistics(&self) -> Option<Statistics> {
-        let times_us: Vec<f64> = self.cycles.iter().map(|cycle| cycle.time_us).collect();
         let iterations: Vec<Iterations> =
             self.cycles.iter().filter_map(|cycle| cycle.iterations.clone()).collect();
-        if times_us.len() < 2 && iterations.is_empty() {
+        if self.cycles.len() < 2 && iterations.is_empty() {
             return None;
         }
-        let over = Cycles::of(&times_us, &iterations)?;
+        let each: Vec<Cycle> = self.cycles.iter().cloned().collect();
+        let over = Cycles::of_epochs(&by_epoch(&each, |cycle| cycle.time_us), &iterations)?;
         let told = over.tells_percentages();
         let stripped = |cycle: &Cycle| Cycle {
             iterations: cycle.iterations.clone().map(|of| if told { of } else { of.without_percentages() }),
@@ -151,14 +154,14 @@ impl Collected {
             placement: self.placement,
             basis: self.basis,
             over,
-            each: self.cycles.iter().map(stripped).collect(),
+            each: each.iter().map(stripped).collect(),
         })
     }
 }
 
 /// The time of one cycle's cell: of iterations where every rank has them, without those that `-K` skips; else of timed
 /// blocks, where there were several.
-fn cycle(cycle: u64, cell: &Cell) -> (Basis, Cycle) {
+fn cycle((epoch, cycle): (u64, u64), cell: &Cell) -> (Basis, Cycle) {
     let iterations = cell.per_iteration.as_ref().and_then(|stats| stats.times_us.get(stats.skipped..));
     let (basis, series) = match iterations.and_then(Iterations::of) {
         Some(of) => (Basis::MedianIteration, Some(of)),
@@ -166,7 +169,12 @@ fn cycle(cycle: u64, cell: &Cell) -> (Basis, Cycle) {
     };
     let (basis, time_us) =
         series.as_ref().map_or((Basis::MeanOperation, cell.time.max_us), |of| (basis, of.median_us));
-    (basis, Cycle { cycle, time_us, stop: cell.stop, iterations: series })
+    (basis, Cycle { epoch, cycle, time_us, stop: cell.stop, iterations: series })
+}
+
+/// A figure of each cycle, epoch by epoch.
+pub fn by_epoch(each: &[Cycle], figure: impl Fn(&Cycle) -> f64) -> Vec<Vec<f64>> {
+    each.chunk_by(|a, b| a.epoch == b.epoch).map(|epoch| epoch.iter().map(&figure).collect()).collect()
 }
 
 /// Per timed block, the longest of all ranks.

@@ -76,6 +76,23 @@ fn an_endless_run_keeps_its_last_cycles() {
 }
 
 #[test]
+fn cycles_of_an_epoch_are_kept_together() {
+    let rows: Vec<Row> = (0..6)
+        .flat_map(|epoch| (0..2).map(move |cycle| (epoch, cycle)))
+        .map(|(epoch, cycle)| {
+            let time = 100.0 + epoch as f64 + 0.1 * cycle as f64;
+            Row { epoch, ..row(8, cycle, &[sample(0, time, vec![])], how(false, 0)) }
+        })
+        .collect();
+    let found = of(&rows).remove(0);
+    let epochs = found.over.epochs.unwrap();
+    assert_eq!((epochs.epochs, found.over.cycles, found.each.len()), (6, 12, 12));
+    assert_eq!((found.each[3].epoch, found.each[3].cycle), (1, 1));
+    assert!((found.over.median_us - 102.55).abs() < 1e-9, "the median of medians: {found:?}");
+    assert!((found.over.interval.unwrap().lower_us - 100.05).abs() < 1e-9, "an epoch's median is its end");
+}
+
+#[test]
 fn an_unstable_case_tells_times_only() {
     let series = |level: f64| (0..8).map(|at| level + f64::from(at)).collect();
     let level = |cycle: u64| if cycle.is_multiple_of(2) { 100.0 } else { 150.0 };

@@ -21,6 +21,7 @@ pub(super) fn row(bytes: u64, cycle: u64, ranks: &[RankSample], how: How<'_>) ->
         dtype: Dtype::Int8,
         redop: "sum".into(),
         root: -1,
+        epoch: 0,
         cycle,
         iterations: 20,
         timestamp: String::new(),

@@ -243,10 +243,18 @@ pub trait Backend: Ops {
     /// All processes have just left a barrier (a simulation aligns its clocks).
     fn aligned(&mut self) {}
 
-    /// The first half of the orderly end: leaves the communicator. Not called after a failure.
+    /// The first half of the orderly end, or of an epoch's: leaves the communicator, and keeps buffers, streams and
+    /// marks. Not called after a failure.
     fn disconnect(&mut self) -> Result<()> {
         Ok(())
     }
+    /// An id for the next communicator, made by one worker of a group and told to all; empty where none is needed.
+    fn new_id(&mut self) -> Result<Vec<u8>> {
+        Ok(Vec::new())
+    }
+    /// Joins a new communicator of the same ranks, after `disconnect`. Blocks until all have joined; a failure is this
+    /// process's own, and others may hang in it.
+    fn reconnect(&mut self, id: &[u8]) -> Result<()>;
     /// The orderly end: disconnects, if that was not done, and frees everything. Not called after a failure.
     fn close(&mut self) -> Result<()>;
 }

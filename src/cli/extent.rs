@@ -38,6 +38,10 @@ pub struct Extent {
     /// long (else 10s)
     #[arg(long, value_name = "TIME", value_parser = seconds, help_heading = "Of our own")]
     pub budget: Option<f64>,
+    /// Repeat the whole sweep N times in one job, each time with new communicators; -w, -N, --precision and --budget hold
+    /// for each epoch
+    #[arg(long, value_name = "N", default_value = "1", value_parser = hex_or_decimal, help_heading = "Of our own")]
+    pub epochs: u64,
     /// Order of the sizes: natural, mirrored (each second cycle falls) or permuted (anew in each cycle)
     #[arg(
         long,

@@ -2,6 +2,7 @@
 
 mod arrivals;
 pub mod env;
+mod epochs;
 mod extent;
 mod faults;
 mod flags;
@@ -192,8 +193,8 @@ pub struct Cli {
     #[arg(long = "sim-seed", value_name = "N", default_value = "1", value_parser = hex_or_decimal, help_heading = "Of our own")]
     pub sim_seed: u64,
     /// Put a fault in, to see it found: late:RANK:200us (before every call; with -z 1 or -z 3), slow-link:FROM-TO:50% and
-    /// slow-node:HOST|RANK:50% (by competing TCP traffic between hosts; not with --backend nccl), hang:RANK:init|ITERATION,
-    /// stop:RANK:init|ITERATION (as by SIGSTOP), corrupt:RANK:flipped (a bit of the result before it is checked), and with
+    /// slow-node:HOST|RANK:50% (by competing TCP traffic between hosts; not with --backend nccl), hang:RANK:init|epochN|ITERATION,
+    /// stop:RANK:init|epochN|ITERATION (as by SIGSTOP), corrupt:RANK:flipped (a bit of the result before it is checked), and with
     /// --backend sim corrupt:RANK:lost|doubled|shifted|swapped|stale|unwritten
     #[arg(long, value_name = "FAULT", help_heading = "Of our own")]
     pub inject: Vec<Inject>,
@@ -269,6 +270,7 @@ impl Cli {
             ("-t", self.threads, 1),
             ("-g", self.gpus, 1),
             ("--sim-ranks", self.sim_ranks, 1),
+            ("--epochs", self.extent.epochs, 1),
         ] {
             if value < least {
                 return usage(format!("{flag} must be {least} or more"));
@@ -290,6 +292,7 @@ impl Cli {
             ("-y", self.stream_null, 1),
             ("-M", self.memory, 1),
             ("--sim-ranks", self.sim_ranks, 4096),
+            ("--epochs", self.extent.epochs, 100_000),
         ] {
             if value > most {
                 return usage(format!("{flag} must be {most} or less"));
@@ -308,6 +311,7 @@ impl Cli {
             return usage(format!("-r {} is no rank; -1 takes every rank in turn", self.root));
         }
         self.validate_faults()?;
+        self.validate_epochs()?;
         self.validate_arrivals()
     }
 
@@ -349,6 +353,7 @@ impl Cli {
             self.skip = 0;
         }
         words.extend(self.never_told());
+        words.extend(self.first_epoch_only());
         words
     }
 

@@ -132,7 +132,7 @@ fn what_only_nccl_has_is_put_aside_without_it() {
 
 #[test]
 fn faults_survive_printing() {
-    let points = [Point::Init, Point::Iteration(7)];
+    let points = [Point::Init, Point::Epoch(2), Point::Iteration(7)];
     let stuck =
         points.into_iter().flat_map(|at| [Inject::Hang { rank: 3, at }, Inject::Stop { rank: 3, at }]);
     let corrupt = Corruption::ALL.map(|how| Inject::Corrupt { rank: 3, how });
@@ -222,4 +222,20 @@ fn what_ranks_must_meet_for_is_refused_where_they_do_not() {
     assert!(!refused(&format!("{late} -z 1")) && !refused(&format!("{late} -z 3")));
     assert!(refused("--overhead") && refused("--self-test -I 1") && refused("--self-test -z 3"));
     assert!(!refused("--overhead -I 1") && !refused("--self-test -I 1 -z 3"));
+}
+
+#[test]
+fn epochs_have_an_end_and_their_faults_come_to_pass() {
+    assert_eq!((run("").extent.epochs, run("--epochs 3 -N 2").extent.epochs), (1, 3));
+    for line in
+        ["--epochs 0", "--epochs 3 -N 0", "--inject hang:0:epoch1", "--epochs 2 --inject stop:1:epoch2"]
+    {
+        assert!(matches!(read(line), Err(Error::Usage(_))), "{line}");
+    }
+    run("--epochs 2 --inject hang:0:epoch1");
+    run("--epochs 2 --inject hang:0:init --precision 1% --cold-start");
+    assert!(matches!("hang:0:epoch".parse::<Inject>(), Err(text) if text.contains("epoch1")));
+    let said = run("--epochs 2 --cold-start").settle().join("\n");
+    assert!(said.contains("first epoch's communicator"), "{said}");
+    assert_eq!(run("--cold-start").settle(), [] as [&str; 0]);
 }

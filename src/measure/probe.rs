@@ -69,6 +69,9 @@ impl Bench<'_> {
             self.backend.select(local)?;
             begin.push(self.backend.now());
         }
+        if test.shape == Shape::Own {
+            return self.by_itself(&parts, load, test.groups.len());
+        }
         // An injected lateness holds here as before the calls of the sweep, where its rank takes part.
         let late = self.delay.filter(|delay| matches!(parts.get(delay.local as usize), Some(Some(_))));
         for operation in 0..load.operations {
@@ -80,15 +83,35 @@ impl Bench<'_> {
             self.progress.step(u64::from(operation));
         }
         let messages = f64::from(load.operations) * f64::from(load.batch);
-        let mut mine = Vec::new();
+        let mut mine = Vec::with_capacity(parts.len());
         for ((local, part), begin) in (0..).zip(&parts).zip(begin) {
             self.backend.select(local)?;
             let us = self.backend.now().saturating_sub(begin) as f64 / 1e3 / messages;
             mine.extend(part.map(|part| (part.group, us)));
         }
-        let mine = serde_json::to_vec(&mine).unwrap_or_default();
+        self.longest_of_groups(&mine, test.groups.len())
+    }
+
+    /// One batch of copies of each rank that takes part, by its own marks: how late its host is says nothing about it.
+    fn by_itself(&mut self, parts: &[Option<Part>], load: Load, groups: usize) -> Result<Option<Vec<f64>>> {
+        self.mark(0)?;
+        self.enqueue(parts, load)?;
+        self.mark(1)?;
+        self.backend.wait(self.settings.deadlines.first_use())?;
+        let mut mine = Vec::with_capacity(parts.len());
+        for (local, part) in (0..).zip(parts) {
+            self.backend.select(local)?;
+            let us = self.backend.between_us(0, 1)? / f64::from(load.batch);
+            mine.extend(part.map(|part| (part.group, us)));
+        }
+        self.longest_of_groups(&mine, groups)
+    }
+
+    /// At the first process, the longest time of each group.
+    fn longest_of_groups(&self, mine: &[(usize, f64)], groups: usize) -> Result<Option<Vec<f64>>> {
+        let mine = serde_json::to_vec(mine).unwrap_or_default();
         let Some(all) = self.control.gather(&mine)? else { return Ok(None) };
-        let mut times_us = vec![0.0_f64; test.groups.len()];
+        let mut times_us = vec![0.0_f64; groups];
         for (group, us) in all
             .iter()
             .flat_map(|bytes| serde_json::from_slice::<Vec<(usize, f64)>>(bytes).unwrap_or_default())
@@ -100,6 +123,11 @@ impl Bench<'_> {
 
     /// One batch of every local rank, awaited.
     fn batch(&mut self, parts: &[Option<Part>], load: Load) -> Result<()> {
+        self.enqueue(parts, load)?;
+        self.backend.wait(self.settings.deadlines.first_use())
+    }
+
+    fn enqueue(&mut self, parts: &[Option<Part>], load: Load) -> Result<()> {
         let (input, output) = (Slot { side: Side::Send, offset: 0 }, Slot { side: Side::Recv, offset: 0 });
         self.backend.group_start()?;
         for (local, part) in (0..).zip(parts) {
@@ -117,8 +145,7 @@ impl Bench<'_> {
                 }
             }
         }
-        self.backend.group_end()?;
-        self.backend.wait(self.settings.deadlines.first_use())
+        self.backend.group_end()
     }
 }
 

@@ -332,3 +332,29 @@ fn overhead_comes_in_pairs_and_leaves_the_loop_as_it_was() {
     assert!(pairs.iter().flatten().all(|us| (5.0..20.0).contains(us)), "{pairs:?}");
     assert!(bench.settings.per_iteration);
 }
+
+#[test]
+fn a_new_communicator_measures_and_checks_as_the_first() {
+    let collective = (ALL.iter().find(|entry| entry.name == "all_gather").unwrap().build)(Shares::default());
+    let lost = [Inject::Corrupt { rank: 1, how: Corruption::Lost }];
+    for (inject, wrong) in [(&[][..], false), (&lost[..], true)] {
+        let mut sim = Sim::new(Law::new(3, 7), inject);
+        let settings = settings(1, Blocking::None, true);
+        sim.allocate(settings.max_bytes + 64, settings.marks()).unwrap();
+        let progress = Progress::default();
+        let mut bench = Bench::new(&mut sim, &Solo, &progress, &*collective, settings);
+        let target = Target { bytes: 3072, dtype: Dtype::Float, op: None, root: 0 };
+        let mut times = Vec::new();
+        for epoch in 0..3 {
+            let (samples, checked) = bench.placement(&target, Placement::OutOfPlace).unwrap();
+            let found = checked.wrong.is_some_and(|count| count > 0);
+            assert_eq!((found, samples.len()), (wrong, 3), "epoch {epoch}");
+            times.push(samples[0].series.interval_us.clone());
+            bench.backend.disconnect().unwrap();
+            bench.backend.reconnect(&[]).unwrap();
+        }
+        // The first `reconnect` starts the seed again, as a run with several epochs does at its start.
+        assert_eq!(times[0], times[1]);
+        assert_ne!(times[1], times[2], "each has its own noise");
+    }
+}

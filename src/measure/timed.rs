@@ -175,7 +175,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn mark(&mut self, index: usize) -> Result<()> {
+    pub(super) fn mark(&mut self, index: usize) -> Result<()> {
         let locals = self.stamps.begin.len();
         for local in 0..locals {
             if locals > 1 {

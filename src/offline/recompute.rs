@@ -86,6 +86,7 @@ impl<'a> Again<'a> {
                 self.table += &plan.reduced_max_bytes.map(table::reduced).unwrap_or_default();
                 self.header();
             }
+            Event::Epoch { epoch, .. } => self.table += &table::epoch(&self.preamble.config, *epoch),
             Event::Row(row) => self.row(row),
             Event::Stats(statistics) => self.statistics.push(statistics.clone()),
             Event::LateRank(verdict) => self.late_rank.push(*verdict),
@@ -107,8 +108,9 @@ impl<'a> Again<'a> {
         self.header();
         let row = self.source.row(recorded);
         self.table += &table::row(&self.preamble.config, &row);
-        let Row { requested_bytes, dtype, redop, root, cycle, .. } = recorded;
-        let name = format!("row {requested_bytes} {dtype} {redop} {root}, cycle {cycle}");
+        let Row { requested_bytes, dtype, redop, root, epoch, cycle, .. } = recorded;
+        let part = if self.preamble.config.epochs > 1 { format!("epoch {epoch}, ") } else { String::new() };
+        let name = format!("row {requested_bytes} {dtype} {redop} {root}, {part}cycle {cycle}");
         self.account.compare(name, &without_samples(recorded), &without_samples(&row));
         let skip = self.preamble.config.skip as usize;
         for cell in &row.cells {

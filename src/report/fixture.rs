@@ -40,6 +40,7 @@ pub(super) fn config() -> Config {
         timestamps: false,
         average: Average::Avg,
         cycles: 1,
+        epochs: 1,
     }
 }
 
@@ -241,6 +242,7 @@ fn read_row(config: &Config, line: &str) -> Row {
         dtype: fields[2].parse().unwrap(),
         redop: fields[3].to_owned(),
         root: fields[4].parse().unwrap(),
+        epoch: 0,
         cycle: 0,
         iterations: config.iterations,
         timestamp: fields[5 + 2 * width..].join(" "),

@@ -111,6 +111,18 @@ pub struct Config {
     pub average: crate::aggregate::Average,
     /// `-N`; 0 is endless.
     pub cycles: u64,
+    /// `--epochs`; absent in the record where there is one.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub epochs: u64,
+}
+
+const fn one() -> u64 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+const fn is_one(epochs: &u64) -> bool {
+    *epochs == 1
 }
 
 /// GPU memory of rank 0, for `-M`; bytes.

@@ -92,6 +92,7 @@ fn read_row(from: &Value) -> Row {
         dtype: from["type"].as_str().unwrap().parse().unwrap(),
         redop: word(&from["redop"]),
         root: word(&from["root"]).trim().parse().unwrap(),
+        epoch: 0,
         cycle: 0,
         iterations: whole(&from["actual_iterations"]),
         timestamp: String::new(),

@@ -88,6 +88,13 @@ pub enum Event {
     },
     /// What will be run.
     Plan(Plan),
+    /// With `--epochs`: rows from here on have new communicators.
+    Epoch {
+        /// Its number, from 0; the first one has no such line.
+        epoch: u64,
+        /// What leaving the old communicators and making the new ones took, longest of all processes, in µs.
+        renewal_us: f64,
+    },
     /// One row with every rank's own times.
     Row(Row),
     /// With `--cold-start`: the longest of all ranks, in µs.

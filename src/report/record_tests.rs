@@ -11,7 +11,7 @@ use crate::aggregate::{
 use crate::backend::transport::Side;
 use crate::judge::{self, Blame, Finding, Matrix};
 use crate::report::{MemoryUse, fixture};
-use crate::stats::{Cycles, Fit, Iterations, Reason, Segment, Stop};
+use crate::stats::{Cycles, Epochs, Fit, Iterations, Reason, Segment, Stop};
 use crate::verify::Tally;
 use crate::vocab::Placement;
 
@@ -69,11 +69,19 @@ fn statistics() -> Statistics {
                 median_us: of.median_us,
                 interval: of.interval,
             };
-            Cycle { cycle: u64::from(cycle), time_us: of.median_us, stop: Some(stop), iterations: Some(of) }
+            Cycle {
+                epoch: 0,
+                cycle: u64::from(cycle),
+                time_us: of.median_us,
+                stop: Some(stop),
+                iterations: Some(of),
+            }
         })
         .collect();
     let times: Vec<f64> = each.iter().map(|cycle| cycle.time_us).collect();
     let iterations: Vec<Iterations> = each.iter().filter_map(|cycle| cycle.iterations.clone()).collect();
+    let halves = [times[..4].to_vec(), times[4..].to_vec()];
+    let over = Cycles { epochs: Epochs::of(&halves), ..Cycles::of(&times, &iterations).unwrap() };
     Statistics {
         requested_bytes: 8,
         size_bytes: 8,
@@ -82,7 +90,7 @@ fn statistics() -> Statistics {
         root: -1,
         placement: Placement::OutOfPlace,
         basis: Basis::MedianIteration,
-        over: Cycles::of(&times, &iterations).unwrap(),
+        over,
         each,
     }
 }
@@ -143,7 +151,7 @@ fn events() -> Vec<Event> {
         state: "silent".to_owned(),
     };
     vec![
-        Event::start(Preamble { injected: vec!["late:1:200us".to_owned()], ..fixture::preamble() }),
+        Event::start(start()),
         Event::Plan(Plan {
             sizes_bytes: vec![8, 16],
             dtypes: vec![Dtype::Float],
@@ -152,6 +160,7 @@ fn events() -> Vec<Event> {
             reduced_max_bytes: Some(16),
             order: Some(SizeOrder { name: "permuted".to_owned(), seed: 7 }),
         }),
+        Event::Epoch { epoch: 1, renewal_us: 450.5 },
         Event::Row(row()),
         Event::Waived { dtype: Dtype::F8e4m3, redop: "sum".to_owned(), reason: "no fp8 here".to_owned() },
         Event::Note { level: "warning".to_owned(), text: "a remark".to_owned() },
@@ -190,6 +199,14 @@ fn events() -> Vec<Event> {
     .chain(arrival_events())
     .chain(statistics_events())
     .collect()
+}
+
+/// A preamble with every optional field.
+fn start() -> Preamble {
+    let injected = vec!["late:1:200us".to_owned()];
+    let mut preamble = Preamble { injected, ..fixture::preamble() };
+    preamble.config.epochs = 2;
+    preamble
 }
 
 fn statistics_events() -> [Event; 2] {

@@ -229,6 +229,15 @@ impl Sink {
         }
     }
 
+    /// A new epoch: a comment in the table, and what its communicators cost.
+    pub fn epoch(&self, epoch: u64, renewal_us: f64) {
+        let mut pens = self.pens();
+        pens.event(&Event::Epoch { epoch, renewal_us });
+        if let Some(text) = pens.preamble.as_ref().map(|preamble| table::epoch(&preamble.config, epoch)) {
+            pens.print(&text);
+        }
+    }
+
     /// A row, to all outputs.
     pub fn row(&self, row: &Row) {
         let mut pens = self.pens();

@@ -1,7 +1,7 @@
 //! `--stats`: lines for people, each behind the prefix of stderr, so that no tool takes one for a row of the table.
 
-use crate::aggregate::{Cycle, Drifting, Model, Statistics};
-use crate::stats::{Interval, Iterations, Segment};
+use crate::aggregate::{Cycle, Drifting, Model, Statistics, by_epoch};
+use crate::stats::{Epochs, Interval, Iterations, Segment, median};
 use crate::vocab::Placement;
 
 /// Statistics and models as lines; no percentage stands in the line of an unstable case.
@@ -17,22 +17,60 @@ pub(super) fn lines(all: &[Statistics], drifting: &[Drifting], models: &[Model])
     for (at, of) in all.iter().enumerate() {
         lines.push(line(of, drifting.iter().any(|drift| drift.case == at)));
     }
+    if all.iter().any(|of| of.over.epochs.is_some()) {
+        lines.push(
+            "epochs: with several communicators these are the units: median_us, interval_us, drift and state are of the \
+             epochs' own medians, cv% is of cycles around their epoch's mean"
+                .to_owned(),
+        );
+        lines.extend(all.iter().filter_map(epochs));
+    }
     lines.extend(models.iter().flat_map(model));
     lines
 }
 
+/// What the epochs of a case differ by.
+fn epochs(of: &Statistics) -> Option<String> {
+    let Epochs { epochs, min_us, max_us, cv, between_pct } = of.over.epochs?;
+    let spread = match cv {
+        Some(cv) => format!(
+            "cv% {:.2} (<= {:.2}), between epochs {} %, within {} %",
+            cv.cv_pct,
+            cv.upper_pct,
+            shown(between_pct, 2),
+            shown(of.over.cycle_cv.map(|cv| cv.cv_pct), 2)
+        ),
+        None => "no percentage: unstable".to_owned(),
+    };
+    Some(format!(
+        "epochs: {:>12} {:>8} {:>6} {:>5} {:>5} {epochs:>6} of {} cycles, {min_us:.2} to {max_us:.2} us, {spread}",
+        of.size_bytes,
+        of.dtype,
+        of.redop,
+        of.root,
+        place(of.placement),
+        of.over.cycles / epochs,
+    ))
+}
+
 /// A case that drifts, in words; times and no percentage.
 pub fn drift_words(of: &Statistics) -> String {
-    let time = |cycle: Option<&Cycle>| shown(cycle.map(|cycle| cycle.time_us), 2);
+    let epochs = by_epoch(&of.each, |cycle| cycle.time_us);
+    let (units, first, last) = if let Some(over) = of.over.epochs {
+        let time = |epoch: Option<&Vec<f64>>| epoch.and_then(|cycles| median(cycles));
+        (format!("{} epochs", over.epochs), time(epochs.first()), time(epochs.last()))
+    } else {
+        let time = |cycle: Option<&Cycle>| cycle.map(|cycle| cycle.time_us);
+        (format!("{} cycles", of.over.cycles), time(of.each.first()), time(of.each.last()))
+    };
     format!(
-        "the time of size {} {} {} {} drifts over {} cycles: {} us in the first, {} us in the last",
+        "the time of size {} {} {} {} drifts over {units}: {} us in the first, {} us in the last",
         of.size_bytes,
         of.dtype,
         of.redop,
         place(of.placement),
-        of.over.cycles,
-        time(of.each.first()),
-        time(of.each.last()),
+        shown(first, 2),
+        shown(last, 2),
     )
 }
 
@@ -138,6 +176,7 @@ mod tests {
         let cycles: Vec<Cycle> = (0..)
             .zip(levels)
             .map(|(cycle, level)| Cycle {
+                epoch: 0,
                 cycle,
                 time_us: *level,
                 stop: None,
@@ -156,6 +195,28 @@ mod tests {
             over: Cycles::of(levels, &iterations).unwrap(),
             each: cycles,
         }
+    }
+
+    /// Cycles of several epochs, as many in each.
+    fn of_epochs(epochs: &[Vec<f64>]) -> Statistics {
+        let mut of = statistics(&epochs.concat(), 0);
+        for (at, cycle) in of.each.iter_mut().enumerate() {
+            cycle.epoch = (at / epochs[0].len()) as u64;
+        }
+        of.over = Cycles::of_epochs(epochs, &[]).unwrap();
+        of
+    }
+
+    #[test]
+    fn epochs_are_told_apart_from_their_cycles() {
+        let levels = [100.0, 102.0, 104.0, 98.0, 101.0, 103.0];
+        let steady = of_epochs(&levels.map(|level| vec![level - 0.25, level + 0.25]));
+        let unstable = of_epochs(&[vec![100.0, 100.0], vec![150.0, 150.0]]);
+        let single = of_epochs(&[vec![100.0], vec![101.0]]);
+        insta::assert_snapshot!(lines(&[steady.clone(), unstable, single], &[], &[]).join("\n"));
+        assert!(
+            drift_words(&steady).ends_with("over 6 epochs: 100.00 us in the first, 103.00 us in the last")
+        );
     }
 
     fn fit() -> Model {
@@ -184,6 +245,7 @@ mod tests {
     fn no_line_can_be_taken_for_one_of_the_table() {
         let steady = statistics(&[100.0, 100.0], 20);
         let mut all = vec![drift_words(&steady)];
+        all.extend(lines(&[of_epochs(&[vec![100.0, 101.0], vec![99.0, 100.0]])], &[], &[]));
         all.extend(lines(&[steady, statistics(&[1.0], 5)], &[], &[fit()]));
         for line in &all {
             assert!(words::broken(&format!("critrank: info: {line}")).is_none(), "{line}");

@@ -133,6 +133,11 @@ pub fn header(config: &Config) -> String {
     )
 }
 
+/// Between two epochs, counted from 0: the rows that follow have new communicators.
+pub fn epoch(config: &Config, epoch: u64) -> String {
+    format!("# Epoch {} of {}: new communicators\n", epoch + 1, config.epochs)
+}
+
 /// One row.
 pub fn row(config: &Config, row: &Row) -> String {
     let Row { size_bytes, count, dtype, redop, root, .. } = row;

@@ -35,6 +35,11 @@ pub(super) fn room_bytes(cli: &Cli) -> u64 {
     if cli.localize { load(cli.backend, Shape::Ring, Size::Large).bytes } else { 8 * u64::from(cli.matrix) }
 }
 
+/// Marks that it sets per rank.
+pub(super) fn marks(cli: &Cli) -> usize {
+    if cli.localize { 2 } else { 0 }
+}
+
 /// Tests until there is a verdict. Every process takes part; the first one, whose `reporter` is there, decides.
 pub(super) fn localise(bench: &mut Bench<'_>, cli: &Cli, reporter: Option<&Reporter>) -> Result<()> {
     let reaches = reporter.is_some_and(|reporter| {

@@ -2,6 +2,7 @@
 
 mod agreement;
 mod emergency;
+mod epochs;
 mod explain;
 mod gpu;
 mod late;

@@ -173,10 +173,12 @@ impl Reporter {
         self.sink.event(event);
     }
 
-    /// How the backend runs, to stderr and the record.
-    pub(super) fn remarks(&self, remarks: &[Remark]) {
+    /// How the backend runs, to stderr and the record; of a later epoch what is new.
+    pub(super) fn remarks(&mut self, remarks: &[Remark]) {
         for Remark { warning, text } in remarks {
-            self.sink.note(if *warning { Level::Warning } else { Level::Info }, text);
+            if self.told.insert(text.clone()) {
+                self.sink.note(if *warning { Level::Warning } else { Level::Info }, text);
+            }
         }
     }
 
@@ -212,7 +214,7 @@ impl Reporter {
         target: &Target,
         case: &Case,
         traffic: &dyn Fn(u32) -> Traffic,
-        (cycle, iterations): (u64, u64),
+        (epoch, cycle, iterations): (u64, u64, u64),
         gathered: Vec<Gathered>,
     ) {
         let mut cells = Vec::with_capacity(gathered.len());
@@ -239,6 +241,7 @@ impl Reporter {
             dtype: series.dtype,
             redop: label(series),
             root: root(series),
+            epoch,
             cycle,
             iterations,
             timestamp: local_time(),

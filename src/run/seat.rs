@@ -2,7 +2,6 @@
 
 use super::world::World;
 use crate::cli::Split;
-#[cfg(feature = "nccl")]
 use crate::error::Result;
 use crate::session::Control;
 
@@ -58,7 +57,6 @@ impl Group {
     }
 
     /// What the group's first worker says, told to the whole group. Collective over all workers.
-    #[cfg(feature = "nccl")]
     pub(super) fn told_by_first(&self, seat: &Seat<'_>, words: Vec<u8>) -> Result<Vec<u8>> {
         if self.workers.len() as u32 == seat.control.size() {
             return seat.control.broadcast(words);

@@ -240,7 +240,6 @@ impl Unconnected {
     }
 
     /// Makes the communicator of `meet`'s id. A failure here is this process's own: others may hang in it.
-    #[cfg_attr(not(feature = "nccl"), expect(clippy::unnecessary_wraps, reason = "with NCCL it fails"))]
     pub(super) fn connect(
         self,
         cli: &Cli,
@@ -255,8 +254,12 @@ impl Unconnected {
                 let options = Options::new(cli, traits);
                 Ok(Box::new(early.connect(id, group.place * locals, group.ranks(locals), &options)?))
             }
-            Self::Ready(backend) => {
-                let _ = (cli, id, group, traits);
+            Self::Ready(mut backend) => {
+                let _ = (id, group, traits);
+                // Every epoch's communicator is made alike, the first one's too.
+                if cli.extent.epochs > 1 {
+                    backend.reconnect(&[])?;
+                }
                 Ok(backend)
             }
         }
@@ -393,5 +396,6 @@ fn config(cli: &Cli) -> Config {
             _ => Average::Max,
         },
         cycles: cli.cycles,
+        epochs: cli.extent.epochs,
     }
 }

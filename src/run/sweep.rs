@@ -36,12 +36,12 @@ pub(super) struct Gathered {
     pub(super) stop: Option<Stop>,
 }
 
-/// Measures everything; `reporter` is rank 0's.
+/// Measures everything once, as epoch number `epoch`; `reporter` is rank 0's.
 pub(super) fn sweep(
     bench: &mut Bench<'_>,
     cli: &Cli,
-    all: &[Series],
-    range: Range,
+    (all, range): (&[Series], Range),
+    epoch: u64,
     mut timing: Option<&mut Timing<'_>>,
     reporter: &mut Option<Reporter>,
 ) -> Result<()> {
@@ -52,7 +52,8 @@ pub(super) fn sweep(
             if !series.from_all {
                 return Err(Error::Unsupported(reason));
             }
-            if let Some(reporter) = reporter {
+            // Every epoch waives the same.
+            if let Some(reporter) = reporter.as_ref().filter(|_| epoch == 0) {
                 reporter.waived(series, &reason);
             }
             continue;
@@ -64,8 +65,10 @@ pub(super) fn sweep(
         }
         let mut cycle = 0;
         while cli.cycles == 0 || cycle < cli.cycles {
-            for bytes in in_order(range.sizes(cli).collect(), &cli.extent, cycle) {
-                row(bench, series, &target(bytes), cycle, timing.as_deref_mut(), reporter)?;
+            // The order goes on over epochs, so that these do not all begin alike.
+            let turn = epoch * cli.cycles + cycle;
+            for bytes in in_order(range.sizes(cli).collect(), &cli.extent, turn) {
+                row(bench, series, &target(bytes), (epoch, cycle), timing.as_deref_mut(), reporter)?;
             }
             cycle += 1;
         }
@@ -77,7 +80,7 @@ fn row(
     bench: &mut Bench<'_>,
     series: &Series,
     target: &Target,
-    cycle: u64,
+    (epoch, cycle): (u64, u64),
     timing: Option<&mut Timing<'_>>,
     reporter: &mut Option<Reporter>,
 ) -> Result<()> {
@@ -103,7 +106,7 @@ fn row(
         if reporter.wants_shares() {
             reporter.shares(target, &bench.collective.shares(&case));
         }
-        reporter.row(series, target, &case, &traffic, (cycle, bench.settings.iterations), cells);
+        reporter.row(series, target, &case, &traffic, (epoch, cycle, bench.settings.iterations), cells);
     }
     Ok(())
 }

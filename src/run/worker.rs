@@ -8,7 +8,7 @@ use super::localise;
 use super::matrix;
 use super::reporter::Reporter;
 use super::seat::{Group, Seat};
-use super::sweep::{self, Range};
+use super::sweep::Range;
 use super::timing::Timing;
 use super::{Job, agreement, setup, traffic, trials};
 use crate::backend::{Backend, Kind, Memory, Usage};
@@ -23,7 +23,8 @@ use crate::vocab::{Dtype, Inject, Point};
 use agreement::together;
 
 /// Steps of the timeline behind the start.
-const AFTER_START: [&str; 3] = ["sweep", "close communicator", "free buffers and context"];
+pub(super) const AFTER_START: [&str; 4] =
+    ["sweep", "close communicator", "new communicator", "free buffers and context"];
 
 impl Job<'_> {
     /// Measures this worker's ranks. Every worker takes the same steps; an error is this worker's own, unless all
@@ -73,9 +74,10 @@ impl Job<'_> {
         progress.enter(Phase::Allocate, self.deadlines.init);
         let settings = Settings::new(cli, bounds.max_bytes);
         let room = (bounds.max_bytes + 8 * cli.unalign).max(localise::room_bytes(cli));
-        let allocated = self.timed(seat, "buffers", || backend.allocate(room, settings.marks()));
+        let allocated = self
+            .timed(seat, "buffers", || backend.allocate(room, settings.marks().max(localise::marks(cli))));
         together(control, host, allocated)?;
-        if let Some(reporter) = &reporter {
+        if let Some(reporter) = &mut reporter {
             reporter.remarks(&backend.remarks());
         }
 
@@ -90,13 +92,13 @@ impl Job<'_> {
         if cli.cold_start {
             self.cold_start(seat, &mut bench, &series, range, reporter.as_ref())?;
         }
-        self.loaded_rows(seat, &mut bench, &series, range, &mut reporter)?;
+        self.loaded_rows((seat, &group), &mut bench, &series, range, &mut reporter)?;
         let spent = bench.spent;
         progress.enter(Phase::Close, self.deadlines.later(Duration::ZERO));
         let usage = if cli.memory == 1 { Some(most(control, backend.usage()?)?) } else { None };
         self.transport(seat, (&group, locals), reporter.as_ref())?;
         self.timed(seat, AFTER_START[1], || backend.disconnect())?;
-        self.timed(seat, AFTER_START[2], || backend.close())?;
+        self.timed(seat, AFTER_START[3], || backend.close())?;
         self.spent(reporter.as_ref(), spent);
         let exit = match reporter {
             Some(reporter) if cli.matrix => matrix::end(&reporter),
@@ -110,7 +112,7 @@ impl Job<'_> {
     /// All that is measured: the sweep and who is to blame, or all pairs.
     fn rows(
         &self,
-        seat: &Seat<'_>,
+        place: (&Seat<'_>, &Group),
         bench: &mut Bench<'_>,
         series: &[plan::Series],
         range: Range,
@@ -118,18 +120,18 @@ impl Job<'_> {
     ) -> Result<()> {
         if self.cli.matrix {
             let (host, most) = (self.who.host.as_str(), range.max_bytes);
-            return self.timed(seat, AFTER_START[0], || {
+            return self.timed(place.0, AFTER_START[0], || {
                 matrix::measure(bench, self.cli, host, most, reporter.as_ref())
             });
         }
-        self.sweep(seat, bench, series, range, reporter)?;
+        self.sweep(place, bench, series, range, reporter)?;
         if self.cli.localize { localise::localise(bench, self.cli, reporter.as_ref()) } else { Ok(()) }
     }
 
     /// [`Self::rows`], beside the traffic that is injected.
     fn loaded_rows(
         &self,
-        seat: &Seat<'_>,
+        seat: (&Seat<'_>, &Group),
         bench: &mut Bench<'_>,
         series: &[plan::Series],
         range: Range,
@@ -142,7 +144,7 @@ impl Job<'_> {
     }
 
     /// A step of the timeline; a process's first thread stands for it.
-    fn timed<T>(&self, seat: &Seat<'_>, name: &'static str, act: impl FnOnce() -> T) -> T {
+    pub(super) fn timed<T>(&self, seat: &Seat<'_>, name: &'static str, act: impl FnOnce() -> T) -> T {
         if seat.thread.0 == 0 { self.timeline().step(name, act) } else { act() }
     }
 
@@ -193,10 +195,10 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// All rows, and with them what tells when ranks arrive.
+    /// All rows of all epochs, and with them what tells when ranks arrive. Trials have the last one's communicator.
     fn sweep(
         &self,
-        seat: &Seat<'_>,
+        (seat, group): (&Seat<'_>, &Group),
         bench: &mut Bench<'_>,
         series: &[plan::Series],
         range: Range,
@@ -211,9 +213,7 @@ impl Job<'_> {
         if let (Some(timing), Some(reporter)) = (&timing, &reporter) {
             reporter.clocks(timing);
         }
-        self.timed(seat, AFTER_START[0], || {
-            sweep::sweep(bench, self.cli, series, range, timing.as_mut(), reporter)
-        })?;
+        self.epochs((seat, group), bench, series, range, timing.as_mut(), reporter)?;
         self.trials(bench, series, range, timing.as_mut(), reporter.as_ref())?;
         if let (Some(timing), Some(reporter)) = (&timing, &reporter) {
             reporter.clocks(timing);

@@ -4,6 +4,7 @@
 mod chi_squared;
 mod cycles;
 mod dependence;
+mod epochs;
 mod fit;
 mod holm;
 mod iterations;
@@ -18,6 +19,7 @@ mod warm_up;
 
 pub use cycles::Cycles;
 pub use dependence::{Dependence, median_interval};
+pub use epochs::{Epochs, units};
 pub use fit::{Fit, Point, Segment, fit};
 pub use holm::holm;
 pub use iterations::{Iterations, Tail};

@@ -29,7 +29,23 @@ impl Cv {
     /// Of independent values, two or more.
     pub fn of(values: &[f64]) -> Option<Self> {
         let cv_pct = cv_pct(values).filter(|_| values.len() > 1)?;
-        Some(Self { cv_pct, upper_pct: cv_pct * bound_factor(values.len()) })
+        Some(Self { cv_pct, upper_pct: cv_pct * bound_factor(values.len(), values.len() - 1) })
+    }
+
+    /// Of values around the mean of their own group, pooled; `None` where every group has one value.
+    pub fn within(groups: &[Vec<f64>]) -> Option<Self> {
+        let values: usize = groups.iter().map(Vec::len).sum();
+        let degrees = values.checked_sub(groups.len()).filter(|degrees| *degrees > 0)?;
+        let mut squares = 0.0;
+        for group in groups {
+            let mean = group.iter().sum::<f64>() / group.len() as f64;
+            if mean <= 0.0 {
+                return None;
+            }
+            squares += group.iter().map(|value| (value / mean - 1.0).powi(2)).sum::<f64>();
+        }
+        let cv_pct = (squares / values as f64).sqrt() * 100.0;
+        Some(Self { cv_pct, upper_pct: cv_pct * bound_factor(values, degrees) })
     }
 
     /// What the spread allows to say.
@@ -42,14 +58,14 @@ impl Cv {
     }
 }
 
-/// From a population CV of k normal values to its one-sided 95 % upper bound:
-/// sqrt((k-1) / χ²(0.05; k-1)) · sqrt(k / (k-1)).
-fn bound_factor(k: usize) -> f64 {
-    (k as f64 / chi_squared::quantile(0.05, k - 1)).sqrt()
+/// From a population CV of k normal values to its one-sided 95 % upper bound, where their means leave f degrees of
+/// freedom: sqrt(f / χ²(0.05; f)) · sqrt(k / f); with one mean f is k - 1.
+fn bound_factor(k: usize, degrees: usize) -> f64 {
+    (k as f64 / chi_squared::quantile(0.05, degrees)).sqrt()
 }
 
 /// Whether a row's cycles agree well enough for percentages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum State {
     /// The spread is at most 5 %, and so is its upper bound.
     #[serde(rename = "stable")]
@@ -100,7 +116,8 @@ mod tests {
             (20, 1.41),
             (30, 1.30),
         ] {
-            assert!((bound_factor(k) - want).abs() < 0.0051, "{k}: {}", bound_factor(k));
+            let found = bound_factor(k, k - 1);
+            assert!((found - want).abs() < 0.0051, "{k}: {found}");
         }
     }
 
@@ -122,6 +139,21 @@ mod tests {
             assert_eq!(state(most + 0.01), State::StableSoFar, "{k}");
             assert_eq!((state(4.99), state(5.01)), (State::StableSoFar, State::Unstable), "{k}");
         }
+    }
+
+    #[test]
+    fn groups_are_pooled_around_their_own_means() {
+        // One group is a spread like any other.
+        let one = [100.0, 101.2, 99.4, 100.6, 102.1];
+        let (alone, pooled) = (Cv::of(&one).unwrap(), Cv::within(&[one.to_vec()]).unwrap());
+        assert!(
+            (alone.cv_pct - pooled.cv_pct).abs() < 1e-9 && (alone.upper_pct - pooled.upper_pct).abs() < 1e-9
+        );
+        // Each 1 % around its own mean, whatever lies between the means; 4 values and 2 degrees of freedom.
+        let apart = Cv::within(&[vec![99.0, 101.0], vec![198.0, 202.0]]).unwrap();
+        assert!((apart.cv_pct - 1.0).abs() < 1e-9, "{apart:?}");
+        assert!((apart.upper_pct - (4.0_f64 / 0.102_587).sqrt()).abs() < 1e-4, "{apart:?}");
+        assert_eq!(Cv::within(&[vec![1.0], vec![2.0]]), None);
     }
 
     #[test]

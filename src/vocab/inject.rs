@@ -143,6 +143,8 @@ impl fmt::Display for Node {
 pub enum Point {
     /// Before the communicator is made.
     Init,
+    /// Before the communicator of this epoch is made; the first one, 0, has `Init`.
+    Epoch(u64),
     /// Before this iteration of the first timed loop.
     Iteration(u64),
 }
@@ -151,6 +153,7 @@ impl fmt::Display for Point {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Init => f.write_str("init"),
+            Self::Epoch(epoch) => write!(f, "epoch{epoch}"),
             Self::Iteration(iteration) => iteration.fmt(f),
         }
     }
@@ -160,13 +163,14 @@ impl FromStr for Point {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "init" => Ok(Self::Init),
-            _ => text
-                .parse()
-                .map(Self::Iteration)
-                .map_err(|_| format!("'{text}' is neither init nor an iteration")),
+        if text == "init" {
+            return Ok(Self::Init);
         }
+        let parsed = match text.strip_prefix("epoch") {
+            Some(epoch) => epoch.parse().map(Self::Epoch),
+            None => text.parse().map(Self::Iteration),
+        };
+        parsed.map_err(|_| format!("'{text}' is neither init nor an epoch such as epoch1 nor an iteration"))
     }
 }
 

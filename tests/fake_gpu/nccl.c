@@ -130,6 +130,7 @@ static int leave(struct comm *comm) {
   NEED(comm && comm->magic == MAGIC, "the communicator is not alive");
   comm->magic = 0;
   comms[comm->rank] = NULL;
+  if (!--joined) announced = 0;
   return SUCCESS;
 }
 int ncclCommDestroy(struct comm *comm) { NEED(!comm->premul, "a reduction was not destroyed"); NEED(!comm->registered, "a buffer is still registered"); return leave(comm); }

@@ -13,9 +13,9 @@ use mpi::ffi;
 use self::buffer::Buffer;
 use super::{Backend, Caps, Device, FLIPPED, Kind, Library, Memory, Setup};
 use crate::error::{Error, Result};
-use crate::session::Control;
 use crate::session::launcher::Flavour;
 use crate::session::mpi::{FLAVOUR, MpiWorld};
+use crate::session::{self, Control};
 use crate::verify::{Arithmetic, Bad, Pattern, Tally, check, collect_bad, fill};
 use crate::vocab::{Content, Dtype, Member, RedOp, Run, Side, Slot};
 
@@ -29,6 +29,8 @@ const IN_PLACE: *mut c_void = match FLAVOUR {
 #[derive(Debug)]
 pub struct MpiHost {
     me: Member,
+    /// What operations go over: all processes of the job, or a duplicate of them that is ours to free.
+    comm: ffi::MPI_Comm,
     local_ranks: u32,
     library: Library,
     send: Buffer,
@@ -77,6 +79,7 @@ impl MpiHost {
         let ranks = me.ranks as usize;
         Ok(Self {
             me,
+            comm: session::mpi::world(),
             local_ranks: world.local_size(),
             library: Library { name, version, code: 0, path: String::new() },
             send: Buffer::default(),
@@ -92,6 +95,16 @@ impl MpiHost {
             requests: Vec::with_capacity(2 * ranks),
             numbers: Vec::with_capacity(4 * ranks),
         })
+    }
+
+    /// Frees the duplicate, if there is one; collective.
+    fn free_duplicate(&mut self) -> Result<()> {
+        if self.comm == session::mpi::world() {
+            return Ok(());
+        }
+        let mut comm = std::mem::replace(&mut self.comm, session::mpi::world());
+        // SAFETY: made by `reconnect`, with nothing under way over it; the handle is not used again.
+        session::mpi::check("MPI_Comm_free", unsafe { ffi::MPI_Comm_free(&raw mut comm) })
     }
 
     /// The send and the receive buffer, for who makes calls of their own beside ours.
@@ -319,7 +332,23 @@ impl Backend for MpiHost {
         Ok(())
     }
 
+    fn disconnect(&mut self) -> Result<()> {
+        self.free_duplicate()
+    }
+
+    /// A duplicate of the job's communicator; it has that one's error handler.
+    fn reconnect(&mut self, _id: &[u8]) -> Result<()> {
+        self.free_duplicate()?;
+        let mut comm = self.comm;
+        // SAFETY: MPI is initialised; every process calls this alike, and `comm` is written before it is read.
+        let code = unsafe { ffi::MPI_Comm_dup(session::mpi::world(), &raw mut comm) };
+        session::mpi::check("MPI_Comm_dup", code)?;
+        self.comm = comm;
+        Ok(())
+    }
+
     fn close(&mut self) -> Result<()> {
+        self.free_duplicate()?;
         self.send = Buffer::default();
         self.recv = Buffer::default();
         Ok(())

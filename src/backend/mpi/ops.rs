@@ -16,7 +16,7 @@ use super::{IN_PLACE, Message, MpiHost};
 use crate::collective::{Exchange, Ops};
 use crate::error::{Error, Result};
 use crate::session::launcher::Flavour;
-use crate::session::mpi::{FLAVOUR, check, int, world};
+use crate::session::mpi::{FLAVOUR, check, int};
 use crate::vocab::{Side, Slot};
 
 /// Every message has the same tag: between two ranks, MPI keeps the order of calls.
@@ -74,7 +74,7 @@ impl MpiHost {
             let (count, mut request) = (self.int(message.count)?, null_request());
             // SAFETY: `to` has room for `count` elements; nobody else reads or writes there until `wait_all`.
             check("MPI_Irecv", unsafe {
-                ffi::MPI_Irecv(to, count, self.datatype, message.peer, TAG, world(), &raw mut request)
+                ffi::MPI_Irecv(to, count, self.datatype, message.peer, TAG, self.comm, &raw mut request)
             })?;
             requests.push(request);
         }
@@ -85,7 +85,7 @@ impl MpiHost {
             let (count, mut request) = (self.int(message.count)?, null_request());
             // SAFETY: `from` has `count` elements, which nobody writes until `wait_all`.
             check("MPI_Isend", unsafe {
-                ffi::MPI_Isend(from, count, self.datatype, message.peer, TAG, world(), &raw mut request)
+                ffi::MPI_Isend(from, count, self.datatype, message.peer, TAG, self.comm, &raw mut request)
             })?;
             requests.push(request);
         }
@@ -135,7 +135,7 @@ impl Ops for MpiHost {
         let count = self.int(count)?;
         // SAFETY: both places hold `count` elements and differ, or the input is MPI_IN_PLACE.
         check("MPI_Allreduce", unsafe {
-            ffi::MPI_Allreduce(input, output, count, self.datatype, self.op, world())
+            ffi::MPI_Allreduce(input, output, count, self.datatype, self.op, self.comm)
         })
     }
 
@@ -145,7 +145,7 @@ impl Ops for MpiHost {
         let (count, datatype) = (self.int(count)?, self.datatype);
         // SAFETY: the input holds one block and the output one for each rank; they are apart or in place.
         check("MPI_Allgather", unsafe {
-            ffi::MPI_Allgather(input, count, datatype, output, count, datatype, world())
+            ffi::MPI_Allgather(input, count, datatype, output, count, datatype, self.comm)
         })
     }
 
@@ -157,7 +157,7 @@ impl Ops for MpiHost {
         let count = self.int(count)?;
         // SAFETY: the input holds a block for each rank and the output one; or in place, the output all of them.
         check("MPI_Reduce_scatter_block", unsafe {
-            ffi::MPI_Reduce_scatter_block(input, output, count, self.datatype, self.op, world())
+            ffi::MPI_Reduce_scatter_block(input, output, count, self.datatype, self.op, self.comm)
         })
     }
 
@@ -168,7 +168,7 @@ impl Ops for MpiHost {
         let buffer = if is_root { input } else { output };
         // SAFETY: both places hold `count` elements; the root's is only read.
         check("MPI_Bcast", unsafe {
-            ffi::MPI_Bcast(buffer, elements, self.datatype, root.cast_signed(), world())
+            ffi::MPI_Bcast(buffer, elements, self.datatype, root.cast_signed(), self.comm)
         })?;
         if is_root && from != to {
             // SAFETY: both places hold `bytes` bytes; `copy` allows overlap.
@@ -194,7 +194,7 @@ impl Ops for MpiHost {
         let count = self.int(count)?;
         // SAFETY: both places hold `count` elements and are apart, or in place; the output matters at the root only.
         check("MPI_Reduce", unsafe {
-            ffi::MPI_Reduce(input, output, count, self.datatype, self.op, root.cast_signed(), world())
+            ffi::MPI_Reduce(input, output, count, self.datatype, self.op, root.cast_signed(), self.comm)
         })
     }
 
@@ -230,7 +230,7 @@ impl Ops for MpiHost {
         let (count, datatype) = (self.int(count)?, self.datatype);
         // SAFETY: both places hold a block for each rank and are apart, or in place.
         check("MPI_Alltoall", unsafe {
-            ffi::MPI_Alltoall(input, count, datatype, output, count, datatype, world())
+            ffi::MPI_Alltoall(input, count, datatype, output, count, datatype, self.comm)
         })
     }
 
@@ -260,7 +260,7 @@ impl Ops for MpiHost {
                 room.as_ptr(),
                 places.as_ptr(),
                 self.datatype,
-                world(),
+                self.comm,
             )
         });
         self.numbers = numbers;
@@ -277,7 +277,7 @@ impl Ops for MpiHost {
         let (count, datatype) = (self.int(count)?, self.datatype);
         // SAFETY: the input holds one block, and the root's output one for each rank; they are apart or in place.
         check("MPI_Gather", unsafe {
-            ffi::MPI_Gather(input, count, datatype, output, count, datatype, root.cast_signed(), world())
+            ffi::MPI_Gather(input, count, datatype, output, count, datatype, root.cast_signed(), self.comm)
         })
     }
 
@@ -291,7 +291,7 @@ impl Ops for MpiHost {
         let (count, datatype) = (self.int(count)?, self.datatype);
         // SAFETY: the root's input holds a block for each rank, the output one; they are apart or in place.
         check("MPI_Scatter", unsafe {
-            ffi::MPI_Scatter(input, count, datatype, output, count, datatype, root.cast_signed(), world())
+            ffi::MPI_Scatter(input, count, datatype, output, count, datatype, root.cast_signed(), self.comm)
         })
     }
 }

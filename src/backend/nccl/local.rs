@@ -73,6 +73,13 @@ pub(super) struct Local {
 }
 
 impl Local {
+    /// A rank that has left its communicator, in a new one.
+    pub(super) fn again(remains: Remains, comm: Comm) -> Self {
+        let Remains { place, stream, buffers, marks, anchors, gate, kernels } = remains;
+        let (graph, op, created, registered) = (None, Reduction(0), None, None);
+        Self { place, comm, stream, graph, op, created, buffers, registered, marks, anchors, gate, kernels }
+    }
+
     /// A rank without buffers; its context is current.
     pub(super) fn new(cuda: &Cuda, place: Place, comm: Comm, null_stream: bool) -> Result<Self> {
         let stream = if null_stream { Cuda::null_stream() } else { cuda.stream()? };
@@ -169,19 +176,19 @@ impl Local {
             }
             nccl.destroy(self.comm)?;
         }
-        let Self { place, stream, buffers, mut marks, anchors, gate, kernels, .. } = self;
-        marks.extend(anchors.into_iter().flatten());
-        Ok(Remains { place, stream, buffers, marks, gate, kernels })
+        let Self { place, stream, buffers, marks, anchors, gate, kernels, .. } = self;
+        Ok(Remains { place, stream, buffers, marks, anchors, gate, kernels })
     }
 }
 
 /// What is left of a rank without its communicator.
 #[derive(Debug)]
 pub(super) struct Remains {
-    place: Place,
+    pub(super) place: Place,
     stream: Stream,
     buffers: Option<Buffers>,
     marks: Vec<Event>,
+    anchors: [Option<Event>; 2],
     gate: Option<Gate>,
     kernels: Option<(Kernels, Buffer)>,
 }
@@ -190,7 +197,7 @@ impl Remains {
     /// Frees everything. All communicators of the process are gone by now: they may have mapped the buffers.
     pub(super) fn free(self, cuda: &Cuda, nccl: &Nccl) -> Result<()> {
         cuda.enter(&self.place.context)?;
-        for event in self.marks {
+        for event in self.marks.into_iter().chain(self.anchors.into_iter().flatten()) {
             cuda.destroy_event(event)?;
         }
         if let Some(gate) = self.gate {

@@ -67,22 +67,25 @@ pub struct Nccl {
     failed: bool,
     /// The one call that is used instead of sends and receives.
     native: Option<Native>,
+    /// As the first communicator was made.
+    options: Options,
     /// What the buffers are registered as.
     register: Register,
     /// All work goes to the null stream, which is the current context's.
     null_stream: bool,
-    /// Streams can be held.
-    gate: bool,
     /// With `-M`, each local rank's free memory before and after the communicator, and after the buffers.
     free: [Vec<u64>; 3],
     remarks: Vec<Remark>,
     origin: Instant,
 }
 
+fn checked_id(id: &[u8]) -> Result<&[u8; 128]> {
+    id.try_into().map_err(|_| Error::Setup(format!("NCCL's id has 128 bytes, not {}", id.len())))
+}
+
 impl Nccl {
     fn connect(early: Early, id: &[u8], first_rank: u32, ranks: u32, options: &Options) -> Result<Self> {
-        let wrong_id = || Error::Setup(format!("NCCL's id has 128 bytes, not {}", id.len()));
-        let id: &[u8; 128] = id.try_into().map_err(|_| wrong_id())?;
+        let id = checked_id(id)?;
         let native = early.native(options)?;
         let Early { cuda, api, places, .. } = early;
         let contexts: Vec<_> = places.iter().map(|place| &place.context).collect();
@@ -109,9 +112,9 @@ impl Nccl {
             shift: 0,
             failed: false,
             native,
+            options: *options,
             register: options.register.possible(api.version()),
             null_stream: options.null_stream,
-            gate: options.gate,
             free: [free_before, free_connected, Vec::new()],
             remarks: options.ignored(api.version()).into_iter().map(warn).collect(),
             origin: Instant::now(),
@@ -356,6 +359,22 @@ impl Backend for Nccl {
             self.remains.push(local.leave(self.api, self.failed)?);
         }
         Ok(())
+    }
+
+    fn new_id(&mut self) -> Result<Vec<u8>> {
+        self.api.unique_id().map(Vec::from)
+    }
+
+    /// Buffers, streams and events stay; with `-R` the buffers are registered anew.
+    fn reconnect(&mut self, id: &[u8]) -> Result<()> {
+        let id = checked_id(id)?;
+        let remains = std::mem::take(&mut self.remains);
+        let contexts: Vec<_> = remains.iter().map(|rest| &rest.place.context).collect();
+        let config = self.options.config(self.api.version());
+        let comms = self.api.init(self.cuda, &contexts, &config, id, (self.first_rank, self.ranks))?;
+        self.locals = remains.into_iter().zip(comms).map(|(rest, comm)| Local::again(rest, comm)).collect();
+        self.enter(0)?;
+        self.register_buffers()
     }
 
     fn close(&mut self) -> Result<()> {

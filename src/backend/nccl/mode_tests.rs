@@ -243,3 +243,40 @@ fn gates_are_made_where_they_are_asked_for_and_possible() {
     let gated = Options { gate: true, ..Options::default() };
     assert_eq!(failure(fakes.connect_with(1, &gated)).0, Exit::Unsupported);
 }
+
+#[test]
+fn a_new_communicator_has_the_same_ranks_buffers_and_marks() {
+    let fakes = Fakes::new(&["DEVICES=2"], &[]);
+    let options = Options { register: Register::Local, memory: true, ..Options::default() };
+    let mut nccl = fakes.connect_with(2, &options).unwrap();
+    let work = |nccl: &mut Nccl| {
+        // A reduction of the communicator's own, which must go with it.
+        nccl.prepare(&setup(Dtype::Float, Some(RedOp::MulSum), 1)).unwrap();
+        nccl.group_start().unwrap();
+        for local in 0..2 {
+            nccl.select(local).unwrap();
+            nccl.mark(0).unwrap();
+            nccl.all_gather(SEND, RECV, 100).unwrap();
+            nccl.mark(1).unwrap();
+        }
+        nccl.group_end().unwrap();
+        nccl.wait(LONG).unwrap();
+        assert!(nccl.between_us(0, 1).unwrap() >= 0.0);
+    };
+    work(&mut nccl);
+    let first = (nccl.locals(), nccl.rank(), nccl.ranks(), nccl.usage().unwrap().user_bytes);
+    for _ in 0..2 {
+        // The fake refuses a communicator that is left with a reduction or registered buffers, and a rank that is
+        // there twice.
+        nccl.disconnect().unwrap();
+        let id = nccl.new_id().unwrap();
+        assert_eq!(failure(nccl.reconnect(&id[1..])).0, Exit::Setup);
+        nccl.reconnect(&id).unwrap();
+        assert!(nccl.locals.iter().all(|local| local.registered.is_some()), "registered anew");
+        work(&mut nccl);
+        nccl.select(0).unwrap();
+    }
+    nccl.select(first.1).unwrap();
+    assert_eq!((nccl.locals(), nccl.rank(), nccl.ranks(), nccl.usage().unwrap().user_bytes), first);
+    nccl.close().unwrap();
+}

@@ -95,7 +95,7 @@ impl Nccl {
 
     /// With `-z G`, makes every local rank's gate.
     pub(super) fn make_gates(&mut self) -> Result<()> {
-        if !self.gate {
+        if !self.options.gate {
             return Ok(());
         }
         if let Some(name) = SERIAL.into_iter().find(|name| std::env::var(name).is_ok_and(|text| text == "1"))

@@ -47,7 +47,12 @@ impl Law {
 #[derive(Debug)]
 pub struct Sim {
     engine: Engine,
-    memory_bytes: u64,
+    law: Law,
+    inject: Vec<Inject>,
+    /// Bytes of a buffer and marks, once they are made.
+    room: (usize, usize),
+    /// Communicators that were made by `reconnect`.
+    made: u64,
     selected: u32,
     shift: u64,
     depth: u32,
@@ -67,10 +72,12 @@ enum Step {
 impl Sim {
     /// A simulation of `law` with the given faults.
     pub fn new(law: Law, inject: &[Inject]) -> Self {
-        let memory_bytes = law.memory_bytes;
         Self {
-            engine: Engine::new(law, inject),
-            memory_bytes,
+            engine: Engine::new(law.clone(), inject),
+            law,
+            inject: inject.to_vec(),
+            room: (0, 0),
+            made: 0,
             selected: 0,
             shift: 0,
             depth: 0,
@@ -238,10 +245,11 @@ impl Backend for Sim {
     }
 
     fn memory(&mut self) -> Result<Memory> {
-        Ok(Memory { free_bytes: self.memory_bytes, total_bytes: self.memory_bytes })
+        Ok(Memory { free_bytes: self.law.memory_bytes, total_bytes: self.law.memory_bytes })
     }
 
     fn allocate(&mut self, bytes: u64, marks: usize) -> Result<()> {
+        self.room = (bytes as usize, marks);
         self.engine.allocate(bytes as usize, marks);
         Ok(())
     }
@@ -339,6 +347,16 @@ impl Backend for Sim {
 
     fn aligned(&mut self) {
         self.engine.align();
+    }
+
+    /// A new instance with empty buffers and clocks at 0; the first one's noise is the seed's own.
+    fn reconnect(&mut self, _id: &[u8]) -> Result<()> {
+        let seed = self.law.seed.wrapping_add(self.made.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        self.made += 1;
+        self.engine = Engine::new(Law { seed, ..self.law.clone() }, &self.inject);
+        let (bytes, marks) = self.room;
+        self.engine.allocate(bytes, marks);
+        Ok(())
     }
 
     fn close(&mut self) -> Result<()> {

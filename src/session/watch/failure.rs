@@ -344,7 +344,9 @@ fn place(stand: &Stand) -> String {
         Phase::FirstUse | Phase::Check | Phase::Collect | Phase::Localise => {
             format!("{phase}, size {bytes} B")
         }
-        Phase::Setup | Phase::Init | Phase::Allocate | Phase::Close | Phase::Done => phase.to_owned(),
+        Phase::Setup | Phase::Init | Phase::Allocate | Phase::Close | Phase::Done | Phase::Renew => {
+            phase.to_owned()
+        }
     }
 }
 

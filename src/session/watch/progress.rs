@@ -36,11 +36,13 @@ pub enum Phase {
     Done = 9,
     /// Tests of groups and pairs.
     Localise = 10,
+    /// Leaving the communicator and making the next epoch's.
+    Renew = 11,
 }
 
 impl Phase {
     /// Every phase, in order of its number.
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::Setup,
         Self::Init,
         Self::Allocate,
@@ -52,6 +54,7 @@ impl Phase {
         Self::Close,
         Self::Done,
         Self::Localise,
+        Self::Renew,
     ];
 
     /// As a message says it, behind "in".
@@ -68,6 +71,7 @@ impl Phase {
             Self::Close => "closing",
             Self::Done => "nothing, it has finished",
             Self::Localise => "a test of groups or pairs",
+            Self::Renew => "communicator init of a later epoch",
         }
     }
 }

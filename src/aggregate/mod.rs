@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::stats::Stop;
 use crate::verify::Tally;
-use crate::vocab::{Dtype, Placement};
+use crate::vocab::{Cadence, Dtype, Placement};
 
 /// Per-iteration times of one rank in µs; a series that does not exist in the mode is empty, never zeros.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -225,6 +225,9 @@ pub struct Row {
     pub cycle: u64,
     /// Iterations per placement, or of a timed block.
     pub iterations: u64,
+    /// How its operations follow each other; the first records do not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cadence: Option<Cadence>,
     /// Local time when the row was finished, `%Y-%m-%d %H:%M:%S`.
     pub timestamp: String,
     /// Out-of-place, then in-place.

@@ -24,6 +24,7 @@ pub(super) fn row(bytes: u64, cycle: u64, ranks: &[RankSample], how: How<'_>) ->
         epoch: 0,
         cycle,
         iterations: 20,
+        cadence: None,
         timestamp: String::new(),
         cells: cells.to_vec(),
     }

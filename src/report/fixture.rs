@@ -245,6 +245,7 @@ fn read_row(config: &Config, line: &str) -> Row {
         epoch: 0,
         cycle: 0,
         iterations: config.iterations,
+        cadence: Some(config.cadence()),
         timestamp: fields[5 + 2 * width..].join(" "),
         cells: cells.collect(),
     }

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::aggregate::Critical;
 use crate::backend::{Device, Kind, Library};
 use crate::error::Exit;
+use crate::vocab::Cadence;
 
 /// Where a rank runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,6 +115,13 @@ pub struct Config {
     /// `--epochs`; absent in the record where there is one.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub epochs: u64,
+}
+
+impl Config {
+    /// How the operations of a timed loop follow each other.
+    pub const fn cadence(&self) -> Cadence {
+        Cadence::of(self.blocking, self.aggregated, self.graph)
+    }
 }
 
 const fn one() -> u64 {

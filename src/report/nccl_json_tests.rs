@@ -95,6 +95,7 @@ fn read_row(from: &Value) -> Row {
         epoch: 0,
         cycle: 0,
         iterations: whole(&from["actual_iterations"]),
+        cadence: None,
         timestamp: String::new(),
         cells: vec![cell(Placement::OutOfPlace, "out_of_place"), cell(Placement::InPlace, "in_place")],
     }

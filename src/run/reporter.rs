@@ -244,6 +244,7 @@ impl Reporter {
             epoch,
             cycle,
             iterations,
+            cadence: Some(self.preamble.config.cadence()),
             timestamp: local_time(),
             cells,
         };

@@ -1,5 +1,6 @@
 //! Words that every layer shares: plain data, with no behaviour beyond arithmetic.
 
+mod cadence;
 mod content;
 mod dtype;
 mod inject;
@@ -9,6 +10,7 @@ mod redop;
 mod slot;
 mod units;
 
+pub use cadence::Cadence;
 pub use content::{Content, Run, What};
 pub use dtype::Dtype;
 pub use inject::{Corruption, Inject, Node, Point};

@@ -161,11 +161,15 @@ failures() {
   launch 2 crowded all_reduce -b 8 -e 8 -n 2
   verdict all_reduce "two ranks of one GPU: exit code 3" fails 3
   if [ "$pair" = 2 ]; then
+    launch 2 all_reduce --inject corrupt:1:flipped -b 1K -e 1K -n 2
+    verdict all_reduce "a flipped bit: exit code 7, named" fails 7 'rank 1 .*one bit flipped'
     launch 2 all_reduce --inject hang:1:3 -T 5 -b 8 -e 8 -n 10
     verdict all_reduce "a rank hangs in the loop: exit code 4, named" fails 4 'rank 1'
     launch 2 all_reduce --inject stop:1:init --timeout-init 5 -b 8 -e 8 -n 10
     verdict all_reduce "a rank stops before init: exit code 4, named" fails 4 'rank 1'
   else
+    launch 2 shared all_reduce --inject corrupt:1:flipped -b 1K -e 1K -n 2
+    verdict all_reduce "a flipped bit: exit code 7, named" fails 7 'rank 1 .*one bit flipped'
     launch 2 shared all_reduce --inject hang:1:3 -T 5 -b 8 -e 8 -n 10
     verdict all_reduce "a rank hangs in the loop: exit code 4, named" fails 4 'rank 1'
     launch 2 shared all_reduce --inject stop:1:init --timeout-init 5 -b 8 -e 8 -n 10

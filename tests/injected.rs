@@ -100,3 +100,38 @@ fn what_is_injected_into_a_simulation_is_localised() {
     assert_eq!(localised("-z 3 --inject late:5:200us"), [late(2)]);
     assert_eq!(localised("-z 3 -I 1 --inject late:5:200us"), [late(3)]);
 }
+
+#[test]
+fn the_self_test_finds_what_is_above_the_noise_of_a_simulation() {
+    let folder = tempfile::tempdir().unwrap();
+    let record = folder.path().join("record");
+    let mut command = Command::new(binary("all_reduce"));
+    command.args([
+        "--backend",
+        "sim",
+        "--sim-ranks",
+        "2",
+        "-b",
+        "8",
+        "-e",
+        "8",
+        "-z",
+        "3",
+        "-I",
+        "1",
+        "--self-test",
+    ]);
+    let output = command.arg("--record").arg(&record).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let events = common::record(&record);
+    let found = events.iter().find(|event| event["event"] == "self_test_slow").unwrap();
+    // 2 % of noise; of 5 % the ratio is 1.05 and stays below the 1.1 that stand out.
+    assert_eq!(
+        (found["smallest_pct"].as_u64(), found["false_alarms"].as_u64()),
+        (Some(20), Some(0)),
+        "{found}"
+    );
+    let ladder: Vec<[u64; 2]> = serde_json::from_value(found["ladder"].clone()).unwrap();
+    assert_eq!((ladder[0], ladder[1], ladder[3]), ([40, 5], [20, 5], [5, 0]), "{found}");
+    assert_eq!(found["healthy_trials"], 20);
+}

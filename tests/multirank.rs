@@ -448,6 +448,11 @@ fn the_cost_of_timing_and_the_smallest_lateness_are_said() {
     assert_eq!(run.code, Some(0), "{}{}", run.stdout, run.stderr);
     assert!(run.stderr.contains("cost of -I at 8: "), "{}", run.stderr);
     assert!(run.stderr.contains("self-test at 8: "), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("self-test of the way from rank 0 to rank 1, 4194304 bytes: "),
+        "{}",
+        run.stderr
+    );
     assert!(!run.stdout.contains("injected"), "trials are not the table's run: {}", run.stdout);
 }
 

@@ -166,8 +166,8 @@ pub struct Cli {
     /// With -I 1: measure what -I itself costs, in the same launch, at three sizes
     #[arg(long, help_heading = "Of our own")]
     pub overhead: bool,
-    /// With -I 1 and -z 1 or -z 3: say which lateness of a rank would have been found here, and how often a healthy
-    /// one is named
+    /// With -I 1 and -z 1 or -z 3: say which lateness of a rank and which slow-down of a link would have been found here, and
+    /// how often a healthy one is named
     #[arg(long = "self-test", help_heading = "Of our own")]
     pub self_test: bool,
     /// All pairs instead of a sweep: this is `p2p_matrix_perf`

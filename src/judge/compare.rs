@@ -1,11 +1,12 @@
 //! Confirmation: two tests that differ in the accused alone, in turn, paired.
 
+use super::suspects::Limits;
 use super::verdict::{Blame, Finding};
 use super::{Places, Shape, Size, Test};
 use crate::stats::{median, median_bounds};
 
 /// Pairs of repeats.
-pub(super) const REPEATS: usize = 9;
+pub const REPEATS: usize = 9;
 /// Ranks of a ring at most: more would only add noise.
 const RING: usize = 64;
 
@@ -183,6 +184,14 @@ pub(super) fn confirmed(blame: &Blame, pairs: &[(f64, f64)]) -> bool {
     median_bounds(&ratios(pairs)).is_some_and(|(low, _)| low > least)
 }
 
+/// Whether pairs of times at the large size, with and without the accused, would make the localiser accuse it and be one of
+/// its confirmations.
+pub fn is_slow(pairs: &[(f64, f64)]) -> bool {
+    let ratios = ratios(pairs);
+    let stands_out = median(&ratios).is_some_and(|ratio| ratio > Limits::default().slow);
+    stands_out && median_bounds(&ratios).is_some_and(|(low, _)| low > CONFIRMED)
+}
+
 /// A name with the evidence of its first confirmation, after the second.
 pub(super) fn finding(blame: Blame, alone: &[(f64, f64)]) -> Option<Finding> {
     let ratios = ratios(alone);
@@ -202,6 +211,19 @@ pub(super) fn finding(blame: Blame, alone: &[(f64, f64)]) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn slow_is_what_stands_out_in_all_but_one_pair() {
+        let pairs = |ratios: [f64; 9]| ratios.map(|ratio| (100.0 * ratio, 100.0));
+        assert!(is_slow(&pairs([1.12; 9])));
+        assert!(!is_slow(&pairs([1.08; 9])), "it does not stand out");
+        let mut noisy = [1.2; 9];
+        noisy[0] = 0.5;
+        assert!(is_slow(&pairs(noisy)));
+        noisy[1] = 1.0;
+        assert!(!is_slow(&pairs(noisy)), "it is not confirmed");
+        assert!(!is_slow(&[]));
+    }
 
     #[test]
     fn the_two_tests_of_a_comparison_differ_in_the_accused_alone() {

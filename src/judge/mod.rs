@@ -12,6 +12,7 @@ mod rounds;
 mod suspects;
 mod verdict;
 
+pub use compare::{REPEATS, is_slow};
 pub use localiser::{Localiser, bound};
 pub use matrix::{Link, Matrix};
 pub use polish::{Cell, Polished, polish};

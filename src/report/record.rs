@@ -145,6 +145,26 @@ pub enum Event {
         /// In how many of them some rank was named.
         false_alarms: usize,
     },
+    /// With `--self-test`: which slow-down of a link is found here.
+    SelfTestSlow {
+        /// The rank that sends.
+        from: u32,
+        /// The rank that receives.
+        to: u32,
+        /// Bytes of a message that is not made longer.
+        bytes: u64,
+        /// The smallest slow-down that was found every time, as all larger ones were, in % of the rate.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        smallest_pct: Option<u32>,
+        /// Trials of each slow-down.
+        trials: usize,
+        /// Slow-downs in %, and in how many trials each was found.
+        ladder: Vec<(u32, usize)>,
+        /// Trials without a slow-down.
+        healthy_trials: usize,
+        /// In how many of them the link was called slow.
+        false_alarms: usize,
+    },
     /// What the traffic of an injected slow link or node came to.
     Traffic {
         /// Every way, in order of the rank that sends.

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::reporter::Reporter;
+use super::slowness;
 use crate::backend::Kind;
 use crate::cli::Cli;
 use crate::error::Result;
@@ -29,10 +30,15 @@ pub(super) fn load(kind: Kind, shape: Shape, size: Size) -> Load {
     }
 }
 
-/// Bytes that the buffers must hold for it; 0 without `--localize`.
+/// Bytes that the buffers must hold for it, and for `--self-test`; 0 without both.
 pub(super) fn room_bytes(cli: &Cli) -> u64 {
     // A matrix's small messages have 8 bytes.
-    if cli.localize { load(cli.backend, Shape::Ring, Size::Large).bytes } else { 8 * u64::from(cli.matrix) }
+    let large_bytes = load(cli.backend, Shape::Ring, Size::Large).bytes;
+    match (cli.self_test, cli.localize) {
+        (true, _) => slowness::room_bytes(large_bytes),
+        (false, true) => large_bytes,
+        (false, false) => 8 * u64::from(cli.matrix),
+    }
 }
 
 /// Marks that it sets per rank.

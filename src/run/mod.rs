@@ -12,6 +12,7 @@ mod matrix;
 mod reporter;
 mod seat;
 mod setup;
+mod slowness;
 mod statistics;
 mod sweep;
 mod timeline;

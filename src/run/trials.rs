@@ -94,16 +94,11 @@ pub(super) fn self_test(
         || "no lateness that was tried is found every time".to_owned(),
         |us| format!("the smallest lateness found every time is {us} us"),
     );
-    // No alarm in n trials leaves a rate of up to 1 - 0.05^(1/n) possible (95 %).
-    let bound = if false_alarms == 0 {
-        format!(" (95 % bound {:.0} %)", 100.0 * (1.0 - 0.05_f64.powf(1.0 / HEALTHY as f64)))
-    } else {
-        String::new()
-    };
     let text = format!(
-        "self-test at {}: {answer} (rank {guilty}: {}); {false_alarms} false alarms in {HEALTHY} healthy trials{bound}",
+        "self-test at {}: {answer} (rank {guilty}: {}); {}",
         target.bytes,
-        steps.join(", ")
+        steps.join(", "),
+        alarms(false_alarms, HEALTHY)
     );
     let event = Event::SelfTest {
         size_bytes: target.bytes,
@@ -116,6 +111,17 @@ pub(super) fn self_test(
     };
     reporter.found(&event, &text);
     Ok(())
+}
+
+/// False alarms in words.
+pub(super) fn alarms(false_alarms: usize, trials: usize) -> String {
+    // No alarm in n trials leaves a rate of up to 1 - 0.05^(1/n) possible (95 %).
+    let bound = if false_alarms == 0 && trials > 0 {
+        format!(" (95 % bound {:.0} %)", 100.0 * (1.0 - 0.05_f64.powf(1.0 / trials as f64)))
+    } else {
+        String::new()
+    };
+    format!("{false_alarms} false alarms in {trials} healthy trials{bound}")
 }
 
 /// The smallest lateness from which on all were found every time; the ladder ends with it and the next.

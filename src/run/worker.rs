@@ -10,9 +10,10 @@ use super::reporter::Reporter;
 use super::seat::{Group, Seat};
 use super::sweep::Range;
 use super::timing::Timing;
-use super::{Job, agreement, setup, traffic, trials};
+use super::{Job, agreement, setup, slowness, traffic, trials};
 use crate::backend::{Backend, Kind, Memory, Usage};
 use crate::error::{Error, Exit, Result};
+use crate::judge::Size;
 use crate::measure::{Bench, Delay, Settings, Spent, Target, flipped, rule};
 use crate::plan;
 use crate::report::{MemoryUse, Preamble, say};
@@ -248,6 +249,8 @@ impl Job<'_> {
         if let (true, Some(timing), Some(bytes)) = (self.cli.self_test, timing, sizes.first()) {
             let ranks = bench.control.vote(u64::from(bench.first_rank + bench.backend.locals()))?;
             trials::self_test(bench, &target(*bytes), timing, ranks as u32, reporter)?;
+            let load = localise::load(self.cli.backend, Size::Large);
+            slowness::self_test(bench, ranks as u32, load, reporter)?;
         }
         Ok(())
     }

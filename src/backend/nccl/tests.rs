@@ -307,6 +307,15 @@ fn kernels_fill_check_and_list_what_ranks_hold() {
         assert_eq!(nccl.check(&after, &pattern).unwrap().wrong(), 0, "{dtype}");
         assert_eq!(nccl.bad(&after, &pattern, false, 10).unwrap(), []);
 
+        // One bit, of that element alone; twice is nothing.
+        nccl.flip(slot(Side::Recv, 501)).unwrap();
+        let bad = nccl.bad(&after, &pattern, false, 10).unwrap();
+        assert_eq!(bad.iter().map(|bad| bad.index).collect::<Vec<_>>(), [501], "{dtype}");
+        let changed = bad[0].got ^ bad[0].expected(&pattern.spec(), false);
+        assert_eq!(changed, 1 << (8 * dtype.bytes() - 2), "{dtype}");
+        nccl.flip(slot(Side::Recv, 501)).unwrap();
+        assert_eq!(nccl.check(&after, &pattern).unwrap().wrong(), 0, "{dtype}");
+
         let tail = vec![Run { at: slot(Side::Recv, 1000), count: 3, what: What::Reduced { first: 1000 } }];
         nccl.fill(&tail, &pattern, true).unwrap();
         let tally = nccl.check(&after, &pattern).unwrap();

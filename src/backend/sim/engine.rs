@@ -77,9 +77,8 @@ pub(super) struct Engine {
 
 impl Engine {
     pub(super) fn new(law: Law, inject: &[Inject]) -> Self {
-        let corrupt = inject.iter().find_map(|fault| match fault {
-            Inject::Corrupt { rank, how } => Some((*rank, *how)),
-            _ => None,
+        let corrupt = inject.iter().find_map(|fault| {
+            if let Inject::Corrupt { rank, how } = fault { Some((*rank, *how)) } else { None }
         });
         let ranks = (0..law.ranks).map(|_| Rank::default()).collect();
         let pattern = Pattern {
@@ -90,8 +89,8 @@ impl Engine {
             arithmetic: Arithmetic::Wrapping,
         };
         let noise = fastrand::Rng::with_seed(law.seed);
-        let (edges, previous) = (Edges::default(), HashMap::new());
-        Self { law, ranks, noise, corrupt, edges, previous, pattern, with_data: false }
+        let edges = Edges::default();
+        Self { law, ranks, noise, corrupt, edges, previous: HashMap::new(), pattern, with_data: false }
     }
 
     pub(super) fn ranks(&self) -> u32 {
@@ -137,11 +136,8 @@ impl Engine {
             } else {
                 let together: Option<Vec<Op>> = ops.into_iter().collect();
                 let together = together.ok_or_else(|| mismatch("a collective that not every rank called"))?;
-                let bytes = self.collective(&together)?;
-                for rank in 0..self.law.ranks {
-                    busy.tie(0, rank);
-                    busy.takes_part(rank, bytes);
-                }
+                busy.takes_part(0, self.collective(&together)?);
+                (1..self.law.ranks).for_each(|rank| busy.tie(0, rank));
             }
         }
         self.take_time(&busy);

@@ -1,0 +1,151 @@
+//! `--self-test`, second part: which slow-down of a link would have been found on this fabric, and how often the decision
+//! accuses a healthy one.
+
+use std::time::{Duration, Instant};
+
+use super::reporter::Reporter;
+use super::trials::alarms;
+use crate::error::Result;
+use crate::judge::{REPEATS, Shape, Size, Test, is_slow};
+use crate::measure::{Bench, Load};
+use crate::report::record::Event;
+use crate::report::sink::Level;
+
+/// Trials without a slow-down, and of each.
+const HEALTHY: usize = 20;
+const EACH: usize = 5;
+/// Slow-downs, in %, the largest first.
+const LADDER: [u32; 4] = [40, 20, 10, 5];
+/// After so long no further trial starts.
+const TIME: Duration = Duration::from_mins(2);
+
+/// Bytes of a message that takes as long as one of `bytes` over a link that lost `lost_pct` % of its rate.
+pub(super) fn longer_bytes(bytes: u64, lost_pct: u32) -> u64 {
+    bytes * 100 / u64::from(100 - lost_pct.min(99))
+}
+
+/// Bytes that the buffers must hold for it, where a message has `bytes`.
+pub(super) fn room_bytes(bytes: u64) -> u64 {
+    longer_bytes(bytes, LADDER[0])
+}
+
+/// Messages of `load` from the first rank to the last, against longer ones. Collective; the reporter is rank 0's.
+pub(super) fn self_test(
+    bench: &mut Bench<'_>,
+    ranks: u32,
+    load: Load,
+    reporter: Option<&Reporter>,
+) -> Result<()> {
+    // With groups, ranks of one communicator are not those of the job.
+    if ranks < 2 || bench.backend.ranks() != ranks {
+        return Ok(());
+    }
+    let delay = bench.delay.take();
+    let (begin, last) = (Instant::now(), ranks - 1);
+    let over = |bench: &Bench<'_>| -> Result<bool> {
+        Ok(bench.control.vote(u64::from(begin.elapsed() > TIME))? > 0)
+    };
+    let (mut healthy_trials, mut false_alarms) = (0, 0);
+    while healthy_trials < HEALTHY && !over(bench)? {
+        healthy_trials += 1;
+        false_alarms += usize::from(trial(bench, last, load, load.bytes)?);
+    }
+    let mut ladder = Vec::new();
+    for lost_pct in LADDER {
+        let (mut trials, mut found) = (0, 0);
+        while trials < EACH && !over(bench)? {
+            trials += 1;
+            found += usize::from(trial(bench, last, load, longer_bytes(load.bytes, lost_pct))?);
+        }
+        if trials == EACH {
+            ladder.push((lost_pct, found));
+        }
+    }
+    bench.delay = delay;
+    if let Some(reporter) = reporter {
+        say(reporter, Slowness { last, bytes: load.bytes, ladder, healthy_trials, false_alarms });
+    }
+    Ok(())
+}
+
+/// One comparison as the localiser confirms by; at rank 0 whether it calls the longer message's link slow.
+fn trial(bench: &mut Bench<'_>, last: u32, load: Load, bytes: u64) -> Result<bool> {
+    let test = Test { shape: Shape::OneWay, size: Size::Large, groups: vec![vec![0, last]] };
+    let mut pairs = Vec::with_capacity(REPEATS);
+    for repeat in 0..REPEATS {
+        let mut times = [0.0; 2];
+        // ABBA, so that a drift hits both alike.
+        for which in if repeat % 2 == 0 { [0, 1] } else { [1, 0] } {
+            let bytes = if which == 0 { bytes } else { load.bytes };
+            let told = bench.probe(&test, Load { bytes, ..load })?;
+            times[which] = told.and_then(|times| times.first().copied()).unwrap_or_default();
+        }
+        pairs.push((times[0], times[1]));
+    }
+    Ok(is_slow(&pairs))
+}
+
+/// What it came to.
+struct Slowness {
+    last: u32,
+    bytes: u64,
+    ladder: Vec<(u32, usize)>,
+    healthy_trials: usize,
+    false_alarms: usize,
+}
+
+fn say(reporter: &Reporter, found: Slowness) {
+    let Slowness { last, bytes, ladder, healthy_trials, false_alarms } = found;
+    let smallest_pct = smallest(&ladder);
+    let complete = ladder.len() == LADDER.len() && healthy_trials == HEALTHY;
+    let steps: Vec<String> = ladder.iter().map(|(pct, found)| format!("{pct} % {found}/{EACH}")).collect();
+    let answer = match (smallest_pct, ladder.len()) {
+        (Some(pct), _) => format!("the smallest slow-down found every time is {pct} %"),
+        (None, 0) => "no slow-down was tried, since time was up".to_owned(),
+        (None, _) => "no slow-down that was tried is found every time".to_owned(),
+    };
+    let text = format!(
+        "self-test of the way from rank 0 to rank {last}, {bytes} bytes: {answer} ({}); {}",
+        steps.join(", "),
+        alarms(false_alarms, healthy_trials)
+    );
+    let event = Event::SelfTestSlow {
+        from: 0,
+        to: last,
+        bytes,
+        smallest_pct,
+        trials: EACH,
+        ladder,
+        healthy_trials,
+        false_alarms,
+    };
+    reporter.found(&event, &text);
+    if !complete {
+        reporter.sink.note(Level::Warning, "self-test: time was up before all trials");
+    }
+}
+
+/// The smallest slow-down that was found every time, as all larger ones were.
+fn smallest(ladder: &[(u32, usize)]) -> Option<u32> {
+    ladder.iter().take_while(|(_, found)| *found == EACH).last().map(|(pct, _)| *pct)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smallest_is_the_last_before_one_was_missed() {
+        assert_eq!(smallest(&[(40, 5), (20, 5), (10, 2), (5, 5)]), Some(20));
+        assert_eq!(smallest(&[(40, 4), (20, 5)]), None);
+        assert_eq!(smallest(&[(40, 5), (20, 5), (10, 5), (5, 5)]), Some(5));
+        assert_eq!(smallest(&[]), None);
+    }
+
+    #[test]
+    fn a_longer_message_takes_as_long_as_over_a_slower_link() {
+        assert_eq!(longer_bytes(4 << 20, 50), 8 << 20);
+        assert_eq!(longer_bytes(900, 10), 1000);
+        assert!(LADDER.into_iter().all(|pct| longer_bytes(1 << 20, pct) <= room_bytes(1 << 20)));
+    }
+}

@@ -44,7 +44,11 @@ impl Job<'_> {
         let series = self.plan(control, group.ranks(locals))?;
         agreement::agree(control, &setup::card(host, &early.library(), &self.environment))?;
         let preamble = setup::preamble(cli, seat, &group, &early, &self.who)?;
+        let baseline = self.baseline(control, &preamble, &series)?;
         let mut reporter = self.open(control, &preamble)?;
+        if let Some(reporter) = &mut reporter {
+            reporter.baseline = baseline;
+        }
         let sharing = control.vote(setup::sharing(&preamble.sites))?;
         if seat.thread.0 == 0 {
             self.watch.describe(&setup::device_words(&early));

@@ -542,3 +542,72 @@ fn a_rank_that_hangs_before_a_later_communicator_is_named() {
         assert!(run.took < Duration::from_secs(40), "{fault}: {:?}", run.took);
     }
 }
+
+/// Every row's busbw in a record becomes `gbps`, with a little of its cycle's own.
+fn rewrite_busbw(path: &Path, gbps: f64) {
+    let mut lines = Vec::new();
+    for mut event in record(path) {
+        let cycle = event["cycle"].as_f64().unwrap_or_default();
+        for cell in event.get_mut("cells").and_then(|cells| cells.as_array_mut()).into_iter().flatten() {
+            cell["busbw_gbps"] = (gbps * (1.0 + cycle / 1000.0)).into();
+        }
+        lines.push(event.to_string());
+    }
+    std::fs::write(path, lines.join("\n")).unwrap();
+}
+
+#[test]
+fn a_search_begins_where_a_row_is_below_an_earlier_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let args = "-b 64 -e 4K -f 8 -n 5 -N 7";
+    let earlier = run(2, "all_reduce", &format!("{args} --record {}", path("earlier").display()));
+    assert_eq!(earlier.code, Some(0), "{}", earlier.stderr);
+    for (gbps, told) in [(1e6, "below"), (1e-9, "reaches")] {
+        rewrite_busbw(&path("earlier"), gbps);
+        let expect = format!("--localize --expect {}", path("earlier").display());
+        let run = run(2, "all_reduce", &format!("{args} {expect} --record {}", path(told).display()));
+        right(&run, told, 7 * 3);
+        assert!(run.stderr.contains("beside the record of "), "{}", run.stderr);
+        let events = record(&path(told));
+        let of = |name: &str| events.iter().filter(|event| event["event"] == name).collect::<Vec<_>>();
+        let rows = of("expected")[0]["rows"].as_array().unwrap();
+        assert_eq!(rows.len(), 6, "three sizes, two placements");
+        let mut below = 0;
+        for row in rows {
+            // On a busy machine cycles may disagree; then nothing is said, and nothing else is ever said.
+            let reason = row["reason"].as_str().unwrap_or_default();
+            let is_unstable = row["verdict"] == "cannot_tell" && reason == "unstable in this run";
+            assert!(row["verdict"] == told || is_unstable, "{row}");
+            below += usize::from(row["verdict"] == "below");
+            if row["verdict"] == "below" {
+                assert!(row["ratio"]["high"].as_f64().unwrap() < 0.97, "{row}");
+            }
+        }
+        let named = of("finding").iter().filter(|event| event["kind"] == "below_expected").count();
+        assert_eq!((named, of("localised").len()), (below, usize::from(below > 0)), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn what_is_no_baseline_ends_all_ranks_before_they_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let args = "-b 8 -e 64 -f 8 -n 2";
+    let injected = format!("{args} -z 3 -I 1 --inject late:1:1ms --record {}", path("injected"));
+    assert_eq!(run(2, "all_reduce", &injected).code, Some(0));
+    let healthy = run(2, "all_reduce", &format!("{args} --record {}", path("healthy")));
+    assert_eq!(healthy.code, Some(0), "{}", healthy.stderr);
+    for (ranks, name, more, record, code, words) in [
+        (2, "all_reduce", "-z 3 -I 1", "injected", 1, "a fault was injected into that run (late:1:1000us)"),
+        (3, "all_reduce", "", "healthy", 1, "ranks: 2 there, 3 here"),
+        (2, "all_gather", "", "healthy", 1, "program: all_reduce_perf there, all_gather_perf here"),
+        (2, "all_reduce", "-d double", "healthy", 1, "it has no row of double sum at 8, 64 bytes"),
+        (2, "all_reduce", "", "missing", 6, "cannot read "),
+    ] {
+        let run = run(ranks, name, &format!("{args} {more} --localize --expect {}", path(record)));
+        assert_eq!(run.code, Some(code), "{words}: {}", run.stderr);
+        assert_eq!(run.stderr.matches(words).count(), 1, "said once: {}", run.stderr);
+        assert!(run.rows().is_empty() && run.stdout.is_empty(), "{}", run.stdout);
+    }
+}

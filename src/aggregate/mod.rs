@@ -3,6 +3,7 @@
 mod arrivals;
 mod cell;
 mod critical;
+mod expectation;
 mod late;
 mod model;
 mod overhead;
@@ -15,6 +16,7 @@ mod totals;
 pub use arrivals::{Arrivals, ClockError, Last, OnGpu, Spread, arrivals};
 pub use cell::{Check, How, cell, split_cell};
 pub use critical::{Critical, Mode, Observer, Verdict};
+pub use expectation::{Case, Compared, Ratio, Side, Speeds, Standing};
 pub use late::{Late, LateObserver, LateVerdict, SeenAt, late};
 pub use model::{Model, models};
 pub use overhead::{Overhead, PAIRS, overhead};

@@ -3,6 +3,7 @@
 mod arrivals;
 pub mod env;
 mod epochs;
+mod expect;
 mod extent;
 mod faults;
 mod flags;
@@ -14,6 +15,7 @@ use std::path::PathBuf;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 
+pub use expect::Expect;
 pub use extent::{Extent, Order};
 pub use flags::All;
 pub use split::Split;
@@ -180,9 +182,10 @@ pub struct Cli {
     /// most
     #[arg(long, help_heading = "Of our own")]
     pub localize: bool,
-    /// Do --localize only where the highest busbw of the sweep is below GBPS
-    #[arg(long = "expect", value_name = "GBPS", requires = "localize", help_heading = "Of our own")]
-    pub expect_gbps: Option<f64>,
+    /// Do --localize only where the highest busbw of the sweep is below GBPS, or where some row is surely below that of an
+    /// earlier run's --record
+    #[arg(long, value_name = "GBPS|RECORD", requires = "localize", help_heading = "Of our own")]
+    pub expect: Option<Expect>,
     /// Ranks of --backend sim
     #[arg(long = "sim-ranks", value_name = "N", default_value = "4", value_parser = hex_or_decimal, help_heading = "Of our own")]
     pub sim_ranks: u64,

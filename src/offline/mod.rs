@@ -1,10 +1,13 @@
 //! What `critrank` does with records: no MPI, no GPU.
 
 mod agreement;
+mod baseline;
 mod recompute;
 mod source;
 
 use std::path::Path;
+
+pub use baseline::Baseline;
 
 use crate::cli::tool::Task;
 use crate::error::{Error, Exit, Result};

@@ -3,8 +3,8 @@
 use super::agreement::Account;
 use super::source::Source;
 use crate::aggregate::{
-    LateObserver, LateVerdict, Model, Observer, RankSample, Row, Series, Statistician, Statistics, Totals,
-    drifting, late, models,
+    Case, Compared, LateObserver, LateVerdict, Model, Observer, RankSample, Row, Series, Speeds,
+    Statistician, Statistics, Totals, drifting, late, models,
 };
 use crate::error::{Error, Result};
 use crate::report::record::{self, Event};
@@ -51,6 +51,7 @@ struct Again<'a> {
     totals: Totals,
     observer: Observer,
     statistician: Statistician,
+    speeds: Speeds,
     late: LateObserver,
     /// Recorded, one or none.
     late_rank: Vec<LateVerdict>,
@@ -72,6 +73,7 @@ impl<'a> Again<'a> {
             finished: false,
             totals: Totals::default(),
             statistician: Statistician::default(),
+            speeds: Speeds::default(),
             late: LateObserver::default(),
             late_rank: Vec::new(),
             statistics: Vec::new(),
@@ -86,6 +88,7 @@ impl<'a> Again<'a> {
                 self.table += &plan.reduced_max_bytes.map(table::reduced).unwrap_or_default();
                 self.header();
             }
+            Event::Expected { rows, .. } => self.expected(rows),
             Event::Epoch { epoch, .. } => self.table += &table::epoch(&self.preamble.config, *epoch),
             Event::Row(row) => self.row(row),
             Event::Stats(statistics) => self.statistics.push(statistics.clone()),
@@ -121,6 +124,14 @@ impl<'a> Again<'a> {
         self.totals.push(&row);
         self.observer.push(&row);
         self.statistician.push(&row);
+        self.speeds.push(&row);
+    }
+
+    /// The verdicts, from this record's rows and what the event says of the earlier run's.
+    fn expected(&mut self, recorded: &[Compared]) {
+        let side =
+            |case: &Case| recorded.iter().find(|of| of.case == *case).and_then(|of| of.expected.clone());
+        self.account.compare("expected".to_owned(), &recorded, &self.speeds.beside(side).as_slice());
     }
 
     fn finish(&mut self, exit_code: u8, recorded: &Outcome) {

@@ -24,6 +24,18 @@ pub struct Series {
     pub from_all: bool,
 }
 
+impl Series {
+    /// The redop column.
+    pub fn label(&self) -> &'static str {
+        self.op.map_or("none", RedOp::name)
+    }
+
+    /// The root column.
+    pub fn root_column(&self) -> i64 {
+        self.root.map_or(-1, i64::from)
+    }
+}
+
 /// The types, reductions and roots of a sweep in nccl-tests' order: type, then reduction, then root.
 pub fn series(cli: &Cli, traits: Traits, ranks: u32) -> Result<Vec<Series>, Error> {
     let dtypes = cli.dtype.choose(&Dtype::ALL);

@@ -6,14 +6,14 @@ use crate::backend::{Device, Kind, Library};
 use crate::vocab::Placement;
 
 /// A table, and all that it was made from.
-pub(super) struct Table {
+pub(crate) struct Table {
     pub(super) preamble: Preamble,
-    pub(super) rows: Vec<Row>,
+    pub(crate) rows: Vec<Row>,
     pub(super) outcome: Outcome,
 }
 
 /// The text of a fixture.
-pub(super) fn text(name: &str) -> String {
+pub(crate) fn text(name: &str) -> String {
     let path = format!("{}/tests/fixtures/nccl-tests-2.19.6/{name}", env!("CARGO_MANIFEST_DIR"));
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
@@ -83,7 +83,7 @@ pub(crate) fn preamble() -> Preamble {
     }
 }
 
-pub(super) fn outcome() -> Outcome {
+pub(crate) fn outcome() -> Outcome {
     Outcome {
         out_of_bounds: 0,
         wrong_elements: 0,
@@ -137,7 +137,7 @@ pub(super) fn iterations(min_us: f64, max_us: f64, p99_us: f64, cv_pct: f64) -> 
 }
 
 /// Reads a table.
-pub(super) fn table(text: &str) -> Table {
+pub(crate) fn table(text: &str) -> Table {
     let mut table = Table { preamble: preamble(), rows: Vec::new(), outcome: outcome() };
     table.preamble.sites.clear();
     for line in text.lines() {

@@ -14,7 +14,7 @@ pub mod table;
 pub mod words;
 
 pub use sink::{Paths, Sink};
-pub use stats_table::drift_words;
+pub use stats_table::{drift_words, place};
 
 use serde::{Deserialize, Serialize};
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Outcome, Preamble};
 
-use crate::aggregate::{LateVerdict, Model, Overhead, Row, Statistics};
+use crate::aggregate::{Compared, LateVerdict, Model, Overhead, Row, Statistics};
 use crate::backend::transport::Link;
 use crate::cli::{Extent, Order};
 use crate::clock::Timer;
@@ -196,6 +196,15 @@ pub enum Event {
         ranks: Vec<u32>,
         /// The words.
         text: String,
+    },
+    /// With `--expect RECORD`: every row beside the earlier run's.
+    Expected {
+        /// The earlier run's record, as it was given.
+        record: String,
+        /// When the earlier run began.
+        start_time: String,
+        /// Each size, type, reduction, root and placement.
+        rows: Vec<Compared>,
     },
     /// At the end, for each size, type, reduction, root and placement: what its cycles and iterations say.
     Stats(Statistics),

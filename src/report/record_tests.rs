@@ -6,12 +6,13 @@ use serde_json::Value;
 
 use super::*;
 use crate::aggregate::{
-    Arrivals, Basis, Critical, Cycle, Last, OnGpu, RankSample, SeenAt, Series, Spread, Verdict, Wrong,
+    Arrivals, Basis, Case, Compared, Critical, Cycle, Last, OnGpu, RankSample, Ratio, SeenAt, Series,
+    Side as Compare, Spread, Standing, Verdict, Wrong,
 };
 use crate::backend::transport::Side;
 use crate::judge::{self, Blame, Finding, Matrix};
 use crate::report::{MemoryUse, fixture};
-use crate::stats::{Cycles, Epochs, Fit, Iterations, Reason, Segment, Stop};
+use crate::stats::{Cycles, Epochs, Fit, Iterations, Reason, Segment, State, Stop};
 use crate::verify::Tally;
 use crate::vocab::Placement;
 
@@ -193,6 +194,7 @@ fn events() -> Vec<Event> {
             took_us: 0.9e6,
             verdict: judge::Verdict::NotLocalised { reasons: vec!["time is up".to_owned()] },
         },
+        expected(),
         Event::Ended { exit_code: 0, end_time: "2026-11-30 12:02:46".to_owned() },
     ]
     .into_iter()
@@ -207,6 +209,34 @@ fn start() -> Preamble {
     let mut preamble = Preamble { injected, ..fixture::preamble() };
     preamble.config.epochs = 2;
     preamble
+}
+
+fn expected() -> Event {
+    let side = |scale: f64| Compare {
+        median_gbps: scale,
+        state: Some(State::Stable),
+        units_gbps: vec![scale, 1.01 * scale, 0.99 * scale, scale],
+    };
+    let case = |placement| Case {
+        requested_bytes: 8,
+        dtype: Dtype::Float,
+        redop: "sum".to_owned(),
+        root: -1,
+        placement,
+    };
+    let below = Compared {
+        case: case(Placement::OutOfPlace),
+        standing: Standing::Below,
+        expected: Some(side(40.5)),
+        found: side(20.5),
+        ratio: Some(Ratio { ratio: 0.506, low: 0.49, high: 0.52, p: 0.04 }),
+    };
+    let reason = "the record has no such row".to_owned();
+    let standing = Standing::CannotTell { reason };
+    let untold =
+        Compared { case: case(Placement::InPlace), standing, expected: None, ratio: None, ..below.clone() };
+    let (record, start_time) = ("healthy.jsonl".to_owned(), "2026-11-30 12:02:43".to_owned());
+    Event::Expected { record, start_time, rows: vec![below, untold] }
 }
 
 fn statistics_events() -> [Event; 2] {

@@ -74,7 +74,8 @@ pub fn drift_words(of: &Statistics) -> String {
     )
 }
 
-fn place(placement: Placement) -> &'static str {
+/// A placement in short.
+pub fn place(placement: Placement) -> &'static str {
     match placement {
         Placement::OutOfPlace => "out",
         Placement::InPlace => "in",

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::expect;
 use super::reporter::Reporter;
 use super::slowness;
 use crate::backend::Kind;
@@ -48,15 +49,8 @@ pub(super) fn marks(cli: &Cli) -> usize {
 
 /// Tests until there is a verdict. Every process takes part; the first one, whose `reporter` is there, decides.
 pub(super) fn localise(bench: &mut Bench<'_>, cli: &Cli, reporter: Option<&Reporter>) -> Result<()> {
-    let reaches = reporter.is_some_and(|reporter| {
-        let peak = reporter.peak_busbw_gbps();
-        cli.expect_gbps.is_some_and(|expected| {
-            let text = format!("the highest busbw is {peak:.2} GB/s, {expected} were expected");
-            reporter.sink.note(Level::Info, &text);
-            peak >= expected
-        })
-    });
-    if bench.control.vote(u64::from(reaches))? > 0 {
+    let is_wanted = reporter.is_some_and(|reporter| expect::is_wanted(reporter, cli));
+    if bench.control.vote(u64::from(is_wanted))? == 0 {
         return Ok(());
     }
     let mut localiser = reporter.map(|reporter| {

@@ -3,6 +3,7 @@
 mod agreement;
 mod emergency;
 mod epochs;
+mod expect;
 mod explain;
 mod gpu;
 mod late;

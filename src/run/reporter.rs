@@ -18,6 +18,7 @@ use crate::cli::env::Environment;
 use crate::collective::{Case, Collective, Traffic};
 use crate::error::{Error, Exit, Result};
 use crate::measure::{Checked, Mismatch, Target};
+use crate::offline::Baseline;
 use crate::plan::Series;
 use crate::report::record::{Event, Plan, SizeOrder};
 use crate::report::sink::Level;
@@ -43,6 +44,8 @@ pub(super) struct Reporter {
     pub(super) told: HashSet<String>,
     print_summary: bool,
     late: LateReporter,
+    /// With `--expect RECORD`.
+    pub(super) baseline: Option<Baseline>,
     /// Colour and ranks of each group, in order of colour.
     groups: Vec<(u32, Vec<u32>)>,
 }
@@ -93,6 +96,7 @@ impl Reporter {
             told: HashSet::new(),
             print_summary: environment.print_summary,
             late: LateReporter::new(preamble),
+            baseline: None,
             groups: groups(&preamble.sites),
         })
     }
@@ -118,8 +122,8 @@ impl Reporter {
         };
         for one in series {
             push_new(&mut plan.dtypes, one.dtype);
-            push_new(&mut plan.redops, label(one));
-            push_new(&mut plan.roots, root(one));
+            push_new(&mut plan.redops, one.label().to_owned());
+            push_new(&mut plan.roots, one.root_column());
         }
         self.sink.event(&Event::Plan(plan));
         for fault in &cli.inject {
@@ -191,7 +195,7 @@ impl Reporter {
 
     /// A type and reduction that cannot be run here.
     pub(super) fn waived(&self, series: &Series, reason: &str) {
-        self.sink.waived(series.dtype, &label(series), reason);
+        self.sink.waived(series.dtype, series.label(), reason);
     }
 
     /// Whether `NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY` asks for each rank's traffic.
@@ -239,8 +243,8 @@ impl Reporter {
             size_bytes: case.layout.span() * case.dtype.bytes(),
             count: case.layout.count,
             dtype: series.dtype,
-            redop: label(series),
-            root: root(series),
+            redop: series.label().to_owned(),
+            root: series.root_column(),
             epoch,
             cycle,
             iterations,
@@ -252,6 +256,9 @@ impl Reporter {
         self.observer.push(&row);
         self.statistician.push(&row);
         self.totals.push(&row);
+        if let Some(baseline) = &mut self.baseline {
+            baseline.found.push(&row);
+        }
         self.sink.row(&row);
     }
 
@@ -297,7 +304,7 @@ impl Reporter {
             Placement::OutOfPlace => "out of place",
             Placement::InPlace => "in place",
         };
-        let what = format!("{} {}", series.dtype, label(series));
+        let what = format!("{} {}", series.dtype, series.label());
         for mismatch in checked.mismatches.iter().take(16) {
             let text =
                 format!("wrong data at size {} {what} {place}: {}", target.bytes, self.words(mismatch));
@@ -372,16 +379,6 @@ fn groups(sites: &[Site]) -> Vec<(u32, Vec<u32>)> {
         groups.entry(site.group).or_default().push(site.rank);
     }
     groups.into_iter().collect()
-}
-
-/// The redop column.
-fn label(series: &Series) -> String {
-    series.op.map_or("none", crate::vocab::RedOp::name).to_owned()
-}
-
-/// The root column.
-fn root(series: &Series) -> i64 {
-    series.root.map_or(-1, i64::from)
 }
 
 fn push_new<T: PartialEq>(list: &mut Vec<T>, item: T) {

@@ -13,8 +13,9 @@ use super::timing::Timing;
 use super::{Job, agreement, setup, slowness, traffic, trials};
 use crate::backend::{Backend, Kind, Memory, Usage};
 use crate::error::{Error, Exit, Result};
-use crate::judge::Size;
+use crate::judge::{Shape, Size};
 use crate::measure::{Bench, Delay, Settings, Spent, Target, flipped, rule};
+use crate::offline::Baseline;
 use crate::plan;
 use crate::report::{MemoryUse, Preamble, say};
 use crate::session::Control;
@@ -45,13 +46,10 @@ impl Job<'_> {
         let series = self.plan(control, group.ranks(locals))?;
         agreement::agree(control, &setup::card(host, &early.library(), &self.environment))?;
         let preamble = setup::preamble(cli, seat, &group, &early, &self.who)?;
-        let mut reporter = self.open(control, &preamble)?;
+        let baseline = self.baseline(control, &preamble, &series)?;
         let sharing = control.vote(setup::sharing(&preamble.sites))?;
-        let shared = cli.gated() && sharing > 1;
-        let refused = Error::Unsupported(format!(
-            "-z G: {sharing} ranks share a GPU, and a gate of one would hold the others; give each its own, or use -z 3"
-        ));
-        together(control, host, if shared { Err(refused) } else { Ok(()) })?;
+        self.refuse_shared_gates(control, sharing)?;
+        let mut reporter = self.open(control, &preamble, baseline)?;
         if seat.thread.0 == 0 {
             self.watch.describe(&setup::device_words(&early));
         }
@@ -249,10 +247,19 @@ impl Job<'_> {
         if let (true, Some(timing), Some(bytes)) = (self.cli.self_test, timing, sizes.first()) {
             let ranks = bench.control.vote(u64::from(bench.first_rank + bench.backend.locals()))?;
             trials::self_test(bench, &target(*bytes), timing, ranks as u32, reporter)?;
-            let load = localise::load(self.cli.backend, Size::Large);
+            let load = localise::load(self.cli.backend, Shape::Ring, Size::Large);
             slowness::self_test(bench, ranks as u32, load, reporter)?;
         }
         Ok(())
+    }
+
+    /// A gate of one rank would hold the others of its GPU.
+    fn refuse_shared_gates(&self, control: &dyn Control, sharing: u64) -> Result<()> {
+        let refused = Error::Unsupported(format!(
+            "-z G: {sharing} ranks share a GPU, and a gate of one would hold the others; give each its own, or use -z 3"
+        ));
+        let is_shared = self.cli.gated() && sharing > 1;
+        together(control, &self.who.host, if is_shared { Err(refused) } else { Ok(()) })
     }
 
     /// A fault at a rank that is not there would be none, and the run would pass for one with a fault.
@@ -304,13 +311,19 @@ impl Job<'_> {
     }
 
     /// Opens the first worker's outputs and prints what is known; an output that cannot be opened ends the run.
-    fn open(&self, control: &dyn Control, preamble: &Preamble) -> Result<Option<Reporter>> {
-        let opened = if control.rank() == 0 {
-            Reporter::open(self.cli, preamble, &*self.collective, &self.environment, &self.sink).map(Some)
-        } else {
-            Ok(None)
-        };
-        together(control, &self.who.host, opened)
+    fn open(
+        &self,
+        control: &dyn Control,
+        preamble: &Preamble,
+        baseline: Option<Baseline>,
+    ) -> Result<Option<Reporter>> {
+        let open = || Reporter::open(self.cli, preamble, &*self.collective, &self.environment, &self.sink);
+        let opened = if control.rank() == 0 { open().map(Some) } else { Ok(None) };
+        let mut opened = together(control, &self.who.host, opened)?;
+        if let Some(reporter) = &mut opened {
+            reporter.baseline = baseline;
+        }
+        Ok(opened)
     }
 
     /// The sweep's bounds, cut alike everywhere to what the device with the least memory holds.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::epochs::{Epochs, units};
+use super::epochs::{Epochs, state, units, within};
 use super::iterations::Iterations;
 use super::quantile::{Interval, interval, median, sorted};
 use super::spread::{Cv, State};
@@ -61,10 +61,7 @@ impl Cycles {
     /// The same of several epochs, each with its cycles; none is empty.
     pub fn of_epochs(epochs: &[Vec<f64>], iterations: &[Iterations]) -> Option<Self> {
         let (times_us, units) = (sorted(&epochs.concat()), units(epochs));
-        let spread = if let [only] = epochs { Cv::of(only) } else { Cv::within(epochs) };
-        let between = Epochs::of(epochs);
-        let states = [spread, between.and_then(|of| of.cv)].into_iter().flatten().map(|cv| cv.state());
-        let state = states.max();
+        let (spread, between, state) = (within(epochs), Epochs::of(epochs), state(epochs));
         let told = state != Some(State::Unstable);
         let over = |figure: &dyn Fn(&Iterations) -> Option<f64>| {
             let all: Option<Vec<f64>> = iterations.iter().map(figure).collect();

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::quantile::{median, sorted};
-use super::spread::Cv;
+use super::spread::{Cv, State};
 
 /// What epochs differ by; their own times are the medians of their cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,6 +50,17 @@ pub fn units(epochs: &[Vec<f64>]) -> Vec<f64> {
         [only] => only.clone(),
         several => several.iter().filter_map(|epoch| median(epoch)).collect(),
     }
+}
+
+/// The spread of cycles around their own epoch's mean.
+pub(super) fn within(epochs: &[Vec<f64>]) -> Option<Cv> {
+    if let [only] = epochs { Cv::of(only) } else { Cv::within(epochs) }
+}
+
+/// Whether cycles agree, and with several epochs these, whichever is worse; `None` with one cycle.
+pub fn state(epochs: &[Vec<f64>]) -> Option<State> {
+    let between = Epochs::of(epochs).and_then(|of| of.cv);
+    [within(epochs), between].into_iter().flatten().map(|cv| cv.state()).max()
 }
 
 /// The component of variance between epochs, one-way analysis of variance with random effects:

@@ -10,6 +10,7 @@ mod holm;
 mod iterations;
 mod modes;
 mod quantile;
+mod shift;
 mod spread;
 mod stop;
 #[cfg(test)]
@@ -19,12 +20,13 @@ mod warm_up;
 
 pub use cycles::Cycles;
 pub use dependence::{Dependence, median_interval};
-pub use epochs::{Epochs, units};
+pub use epochs::{Epochs, state, units};
 pub use fit::{Fit, Point, Segment, fit};
 pub use holm::holm;
 pub use iterations::{Iterations, Tail};
 pub use modes::{Mode, modes};
 pub use quantile::{Interval, interval, median, median_bounds, nearest_rank, sorted};
+pub use shift::Shift;
 pub use spread::{Cv, State, cv_pct};
 pub use stop::{Reason, Rule, Stop, Stopping};
 pub use trend::{Drift, drift};

@@ -1,8 +1,11 @@
 //! `-z G`: all ranks enqueue behind a closed gate each, agree on a time, and open their gates at it, so that how long a
 //! host takes to enqueue is in no figure.
 
+use std::time::Duration;
+
 use super::Bench;
-use super::timed::CALLED;
+use super::timed::{CALLED, COMPLETE};
+use crate::collective::Case;
 use crate::error::{Error, Result};
 use crate::session::sync::monotonic_ns;
 
@@ -10,8 +13,24 @@ use crate::session::sync::monotonic_ns;
 const AHEAD_NS: u64 = 100_000;
 
 impl Bench<'_> {
+    /// Times `-n` iterations, each behind gates of its own.
+    pub(super) fn gated_loop(&mut self, cases: &[Case], deadline: Duration) -> Result<()> {
+        for iteration in 0..self.settings.iterations as usize {
+            self.disturb(iteration as u64)?;
+            self.hold()?;
+            self.mark(self.start_mark(iteration))?;
+            self.iteration(cases, iteration as u64)?;
+            self.mark(self.start_mark(iteration) + 1)?;
+            self.open_together(iteration)?;
+            self.backend.wait(deadline)?;
+            self.stamp(|stamps, local, now| stamps.each(local)[COMPLETE][iteration] = now)?;
+            self.progress.step(iteration as u64);
+        }
+        self.gates_held()
+    }
+
     /// Closes every local rank's gate.
-    pub(super) fn hold(&mut self) -> Result<()> {
+    fn hold(&mut self) -> Result<()> {
         for local in 0..self.backend.locals() {
             self.backend.select(local)?;
             self.backend.hold()?;
@@ -21,7 +40,7 @@ impl Bench<'_> {
 
     /// Opens every local rank's gate at the time that all agree on: a little after the last of them came here. A rank
     /// that hears of it too late opens at once, and its own time of opening shows it.
-    pub(super) fn open_together(&mut self, iteration: usize) -> Result<()> {
+    fn open_together(&mut self, iteration: usize) -> Result<()> {
         let clock = self.clock;
         let first_ns = |own_ns: u64| (clock.to_own_us(own_ns as f64 / 1e3) * 1e3) as u64;
         let at_ns = self.control.vote(first_ns(monotonic_ns()) + AHEAD_NS)?;
@@ -35,7 +54,7 @@ impl Bench<'_> {
 
     /// What was measured behind gates that did not wait for their opening is no measurement; all ranks come to the
     /// same.
-    pub(super) fn gates_held(&self) -> Result<()> {
+    fn gates_held(&self) -> Result<()> {
         match self.control.vote(u64::from(self.backend.gave_up()))? {
             0 => Ok(()),
             _ => Err(Error::Setup(

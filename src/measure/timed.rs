@@ -21,7 +21,7 @@ pub(super) struct Stamps {
 /// Index into `Stamps::each`.
 pub(super) const CALLED: usize = 0;
 const ENQUEUED: usize = 1;
-const COMPLETE: usize = 2;
+pub(super) const COMPLETE: usize = 2;
 
 impl Stamps {
     pub(super) fn new(locals: usize, settings: &Settings) -> Self {
@@ -51,6 +51,8 @@ impl Bench<'_> {
         self.progress.enter(Phase::Timed, deadline);
         if self.settings.graph > 0 {
             self.replay_loop(cases, deadline)?;
+        } else if self.settings.blocking == Blocking::Gate {
+            self.gated_loop(cases, deadline)?;
         } else {
             self.run_loop(cases, deadline)?;
         }
@@ -62,9 +64,7 @@ impl Bench<'_> {
     fn run_loop(&mut self, cases: &[Case], deadline: std::time::Duration) -> Result<()> {
         let Settings { iterations, per_iteration, blocking, .. } = self.settings;
         let outside = blocking == Blocking::WaitThenBarrier;
-        let gated = blocking == Blocking::Gate;
-        // One question in the loop for all that is rare.
-        let disturbed = self.stall.is_some() || self.delay.is_some() || gated;
+        let disturbed = self.stall.is_some() || self.delay.is_some();
         self.stamp(|stamps, local, now| stamps.begin[local] = now)?;
         for iteration in 0..iterations as usize {
             if disturbed {
@@ -85,9 +85,6 @@ impl Bench<'_> {
                 self.stamp(|stamps, local, now| stamps.each[local][ENQUEUED][iteration] = now)?;
             }
             if blocking.waits() {
-                if gated {
-                    self.open_together(iteration)?;
-                }
                 self.backend.wait(deadline)?;
                 if per_iteration || outside {
                     self.stamp(|stamps, local, now| stamps.each[local][COMPLETE][iteration] = now)?;
@@ -103,13 +100,12 @@ impl Bench<'_> {
         }
         self.stamp(|stamps, local, now| stamps.cpu[local] = now)?;
         self.backend.wait(deadline)?;
-        self.stamp(|stamps, local, now| stamps.end[local] = now)?;
-        if gated { self.gates_held() } else { Ok(()) }
+        self.stamp(|stamps, local, now| stamps.end[local] = now)
     }
 
-    /// The faults that are injected before an operation, and the gates.
+    /// The faults that are injected before an operation.
     #[cold]
-    fn disturb(&mut self, iteration: u64) -> Result<()> {
+    pub(super) fn disturb(&mut self, iteration: u64) -> Result<()> {
         if let Some(stall) = self.stall {
             stall.here(Point::Iteration(iteration));
         }
@@ -117,7 +113,7 @@ impl Bench<'_> {
             self.backend.select(delay.local)?;
             self.backend.delay(delay.ns);
         }
-        if self.settings.blocking == Blocking::Gate { self.hold() } else { Ok(()) }
+        Ok(())
     }
 
     /// With `-G` the operations of all iterations are recorded once, and what is timed is the launches of that
@@ -144,7 +140,7 @@ impl Bench<'_> {
     }
 
     /// `-m` operations, as one group where there are several and their rounds allow it.
-    fn iteration(&mut self, cases: &[Case], iteration: u64) -> Result<()> {
+    pub(super) fn iteration(&mut self, cases: &[Case], iteration: u64) -> Result<()> {
         let aggregated = self.settings.aggregated;
         if aggregated == 1 {
             return self.operation(cases, iteration);
@@ -159,7 +155,7 @@ impl Bench<'_> {
         if grouped { self.backend.group_end() } else { Ok(()) }
     }
 
-    fn start_mark(&self, iteration: usize) -> usize {
+    pub(super) fn start_mark(&self, iteration: usize) -> usize {
         if self.settings.blocking.waits() { 2 * iteration } else { iteration }
     }
 

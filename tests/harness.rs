@@ -27,7 +27,7 @@ fn our_time_is_a_bare_loops_time() {
     println!("{}", run.stdout);
     assert!(run.stdout.contains(&format!("# {}", mpi.library())), "{}{}", run.stdout, run.stderr);
     let ratio: f64 = line(&run.stdout, "RATIO ")[1].parse().unwrap();
-    assert!((0.97..=1.03).contains(&ratio), "{ratio}: {}", run.stdout);
+    assert!((0.97..=1.05).contains(&ratio), "{ratio}: {}", run.stdout);
     let pairs = run.stdout.lines().filter(|line| line.starts_with("PAIR ")).count();
     assert_eq!(pairs, 18 * 40, "two pairs of each of 20 quadruples of each size");
     assert_eq!(run.code, Some(0), "{}{}", run.stdout, run.stderr);

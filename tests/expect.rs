@@ -7,8 +7,17 @@ use assert_cmd::Command;
 
 /// Code, stderr, and the record's events.
 fn run(folder: &Path, name: &str, args: &str) -> (Option<i32>, String, Vec<serde_json::Value>) {
+    run_binary("all_reduce_perf", folder, name, args)
+}
+
+fn run_binary(
+    binary: &str,
+    folder: &Path,
+    name: &str,
+    args: &str,
+) -> (Option<i32>, String, Vec<serde_json::Value>) {
     let record = folder.join(name);
-    let mut command = Command::cargo_bin("all_reduce_perf").unwrap();
+    let mut command = Command::cargo_bin(binary).unwrap();
     command.args(["--backend", "sim", "-b", "8", "-e", "64K", "-f", "8", "-z", "3", "-I", "1"]);
     let output = command.args(args.split_whitespace()).arg("--record").arg(&record).output().unwrap();
     let text = std::fs::read_to_string(&record).unwrap_or_default();
@@ -56,6 +65,17 @@ fn a_run_beside_one_that_was_as_fast_or_faster() {
         assert!(said.contains("of 10 rows cannot tell of any") && !said.contains("tests in"), "{said}");
         assert!(said.contains("fewer than 4 cycles"), "{said}");
     }
+}
+
+#[test]
+fn rows_of_size_0_are_there_and_say_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let gather = |name: &str, args: &str| run_binary("all_gather_perf", folder.path(), name, args);
+    assert_eq!(gather("earlier", "-N 5").0, Some(0));
+    let expect = format!("-N 5 --localize --expect {}", folder.path().join("earlier").display());
+    let (code, said, events) = gather("beside", &expect);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(expected(&events).len() < 10, "{said}");
 }
 
 #[test]

@@ -91,8 +91,10 @@ fn localised(args: &str) -> Vec<(String, Value, u64)> {
 #[test]
 fn what_is_injected_into_a_simulation_is_localised() {
     assert_eq!(localised(""), []);
-    let link = ("slow_link".to_owned(), json!({"from": 1, "to": 6}), 2);
-    assert_eq!(localised("--inject slow-link:1-6:40%"), [link]);
+    let link = [("slow_link".to_owned(), json!({"from": 1, "to": 6}), 2)];
+    assert_eq!(localised("--inject slow-link:1-6:40%"), link);
+    // New communicators go over the same edges.
+    assert_eq!(localised("--epochs 2 --inject slow-link:1-6:40%"), link);
     let node = ("slow_node".to_owned(), json!({"ranks": [2, 3]}), 2);
     assert_eq!(localised("--sim-per-node 2 --inject slow-node:node1:40%"), [node]);
     // By tests alone, and with the arrivals of the sweep as one more confirmation.

@@ -532,7 +532,8 @@ fn every_epoch_has_new_communicators() {
 #[test]
 fn a_rank_that_hangs_before_a_later_communicator_is_named() {
     for (fault, named) in [("hang:1:epoch1", "rank 1 (host "), ("stop:0:epoch2", "rank 0 (host ")] {
-        let args = format!("-b 8 -e 64 -f 8 -n 5 --epochs 3 --timeout-init 5 --inject {fault}");
+        // So long that rank 0's watchdog knows all others before it is stopped.
+        let args = format!("-b 8 -e 64 -f 8 -n 50000 --epochs 3 --timeout-init 5 --inject {fault}");
         let run = run(2, "all_reduce", &args);
         assert_eq!(run.code, Some(4), "{fault}: {}", run.stderr);
         assert!(run.stderr.contains(named), "{fault}: {}", run.stderr);

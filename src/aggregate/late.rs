@@ -196,7 +196,7 @@ pub enum LateVerdict {
         #[serde(default)]
         seen_at: SeenAt,
         /// Share of the iterations, or bare barriers, in which it was late, in percent; median over the placements
-        /// that agree.
+        /// that agree and saw it there.
         share_pct: f64,
         /// How late it then was; median over the same.
         late_us: f64,
@@ -272,12 +272,16 @@ impl LateObserver {
             }
             _ => None,
         });
-        let (seen, of): (Vec<SeenAt>, Vec<[f64; 3]>) = of.unzip();
-        let calls = seen.iter().filter(|seen_at| **seen_at == SeenAt::Calls).count();
+        let of: Vec<(SeenAt, [f64; 3])> = of.collect();
+        let calls = of.iter().filter(|(seen_at, _)| *seen_at == SeenAt::Calls).count();
+        let most = if 2 * calls >= agreeing { SeenAt::Calls } else { SeenAt::Barriers };
+        // Figures of calls and of bare barriers are two things.
+        let of: Vec<[f64; 3]> =
+            of.into_iter().filter(|(seen_at, _)| *seen_at == most).map(|(_, of)| of).collect();
         let typical = |part: usize| median(&of.iter().map(|parts| parts[part]).collect::<Vec<_>>());
         Some(LateVerdict::Named {
             rank,
-            seen_at: if 2 * calls >= agreeing { SeenAt::Calls } else { SeenAt::Barriers },
+            seen_at: most,
             share_pct: typical(0)? * 100.0,
             late_us: typical(1)?,
             threshold_us: typical(2)?,

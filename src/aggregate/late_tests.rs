@@ -252,6 +252,19 @@ fn a_name_needs_two_placements_and_no_rival() {
 }
 
 #[test]
+fn figures_of_calls_and_of_bare_barriers_are_not_mixed() {
+    let seen = |seen_at, late_us| Late::Named { rank: 3, seen_at, share: 0.5, late_us, threshold_us: 8.0 };
+    let mut observer = LateObserver::default();
+    for (seen_at, late_us) in [(SeenAt::Calls, 200.0), (SeenAt::Barriers, 4000.0), (SeenAt::Barriers, 4000.0)]
+    {
+        observer.push(seen(seen_at, late_us));
+    }
+    let Some(LateVerdict::Named { seen_at, late_us, agreeing, .. }) = observer.verdict() else { panic!() };
+    assert_eq!((seen_at, agreeing), (SeenAt::Barriers, 3));
+    assert!((late_us - 4000.0).abs() < 1e-9, "{late_us}");
+}
+
+#[test]
 fn an_endless_run_remembers_a_bounded_number_of_placements() {
     let mut observer = LateObserver::default();
     for _ in 0..3 * KEPT {

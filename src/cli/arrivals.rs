@@ -43,6 +43,9 @@ impl Cli {
             (self.graph > 0, "leave -G out"),
             (self.stream_null != 0, "leave -y out"),
             (self.overhead, "leave --overhead out"),
+            (self.matrix, "a matrix is timed by itself: leave -z out"),
+            // Launches behind a closed gate must not fill the queue.
+            (self.aggregated > 64, "use -m 64 or less"),
             (blocks, "leave --precision and --budget out"),
         ];
         let missing = missing.iter().find(|(is_so, _)| self.gated() && *is_so);

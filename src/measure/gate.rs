@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Bench;
 use super::timed::{CALLED, COMPLETE};
 use crate::collective::Case;
-use crate::error::{Error, Result};
+use crate::error::{Error, Exit, Result};
 use crate::session::sync::monotonic_ns;
 
 /// From the last rank's word to the opening: all must have heard of it by then. In ns.
@@ -55,13 +55,16 @@ impl Bench<'_> {
     /// What was measured behind gates that did not wait for their opening is no measurement; all ranks come to the
     /// same.
     fn gates_held(&self) -> Result<()> {
-        match self.control.vote(u64::from(self.backend.gave_up()))? {
+        // The last of them tells, the others agree.
+        let mine = u64::from(self.first_rank) + 1;
+        match self.control.vote(if self.backend.gave_up() { mine } else { 0 })? {
             0 => Ok(()),
-            _ => Err(Error::Setup(
-                "a gate (-z G) of some rank was not opened within 2 s and opened by itself: a rank was stopped or \
-                 starved; see what else runs, or use -z 3"
-                    .to_owned(),
-            )),
+            told if told == mine => Err(Error::Setup(format!(
+                "the gate (-z G) of rank {} was not opened within 2 s and opened by itself: a rank was stopped or starved; \
+                 see what else runs, or use -z 3",
+                self.first_rank
+            ))),
+            _ => Err(Error::Agreed(Exit::Setup)),
         }
     }
 }

@@ -68,8 +68,8 @@ impl LateReporter {
                 };
                 let text = format!(
                     "late rank {rank}{}: it {did} {late_us:.1} us behind the middle rank in {share_pct:.0} % of the \
-                     {of}; late here is more than {threshold_us:.1} us (exits of bare barriers and the clocks' \
-                     error); {agreeing} of {cases} measurements agree",
+                     {of}; late here is more than {threshold_us:.1} us (exits of bare barriers, the clocks' \
+                     error, 1 us and 1 % of the operation); {agreeing} of {cases} measurements agree",
                     self.place(rank)
                 );
                 sink.finding("late_rank", &[rank], &text);

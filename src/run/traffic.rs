@@ -57,11 +57,11 @@ pub(super) fn begin(cli: &Cli, control: &dyn Control, host: &str) -> Result<Opti
     let mut traffic = together(control, host, Traffic::open(control, host, &ways, lost_pct))?;
     control.barrier()?;
     together(control, host, traffic.learn())?;
-    traffic.begin();
+    together(control, host, traffic.begin())?;
     Ok(Some(traffic))
 }
 
-/// Ends it, and says what it came to. Collective.
+/// Ends it, and says what it came to; traffic that broke off is said, and loses nothing that was measured. Collective.
 pub(super) fn end(
     traffic: Option<Traffic>,
     control: &dyn Control,
@@ -69,13 +69,17 @@ pub(super) fn end(
     reporter: Option<&Reporter>,
 ) -> Result<()> {
     let Some(traffic) = traffic else { return Ok(()) };
-    let flows = together(control, host, traffic.end())?;
-    let all = control.gather(&serde_json::to_vec(&flows).unwrap_or_default())?;
+    let mine: std::result::Result<Vec<Flow>, String> =
+        traffic.end().map_err(|error| format!("{error} (rank {}, host {host})", control.rank()));
+    let all = control.gather(&serde_json::to_vec(&mine).unwrap_or_default())?;
     if let (Some(all), Some(reporter)) = (all, reporter) {
-        let flows: Vec<Flow> = all
-            .iter()
-            .flat_map(|bytes| serde_json::from_slice::<Vec<Flow>>(bytes).unwrap_or_default())
-            .collect();
+        let mut flows: Vec<Flow> = Vec::new();
+        for bytes in &all {
+            match serde_json::from_slice(bytes).unwrap_or_else(|error| Err(error.to_string())) {
+                Ok(theirs) => flows.extend::<Vec<Flow>>(theirs),
+                Err(broken) => reporter.sink.note(Level::Warning, &broken),
+            }
+        }
         for flow in &flows {
             reporter.sink.say(Level::Info, &words(flow));
         }

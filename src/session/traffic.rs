@@ -160,11 +160,13 @@ impl Traffic {
     }
 
     /// Sends from now on.
-    pub fn begin(&mut self) {
+    pub fn begin(&mut self) -> Result<()> {
         for stream in std::mem::take(&mut self.idle) {
             let (stop, share) = (Arc::clone(&self.stop), f64::from(self.lost_pct) / 100.0);
-            self.running.push(thread::spawn(move || paced(stream, share, &stop)));
+            let sender = thread::Builder::new().name("traffic out".to_owned());
+            self.running.push(sender.spawn(move || paced(stream, share, &stop)).map_err(broken)?);
         }
+        Ok(())
     }
 
     /// Ends it; what went each way from here.
@@ -275,6 +277,9 @@ fn greet(address: SocketAddr, token: u64) -> io::Result<TcpStream> {
 /// Bytes that have arrived since the last question, this one's included.
 fn arrived(socket: &mut TcpStream) -> io::Result<u64> {
     let mut answer = [0; 8];
+    // Behind all that lies in buffers still, over a way that is loaded.
+    socket.set_read_timeout(Some(GATHERING))?;
+    socket.set_write_timeout(Some(GATHERING))?;
     socket.write_all(&QUESTION)?;
     socket.read_exact(&mut answer)?;
     Ok(u64::from_le_bytes(answer))

@@ -98,9 +98,14 @@ impl Nccl {
         if !self.options.gate {
             return Ok(());
         }
-        if let Some(name) = SERIAL.into_iter().find(|name| std::env::var(name).is_ok_and(|text| text == "1"))
-        {
-            return Err(Error::Unsupported(format!("-z G cannot work with {name}=1: unset it, or use -z 3")));
+        let value = |name: &str| std::env::var(name).unwrap_or_default();
+        let is_set = |name: &&str| match value(name).as_str() {
+            "" | "0" => false,
+            number => *name == SERIAL[0] || number == "1",
+        };
+        if let Some(name) = SERIAL.into_iter().find(is_set) {
+            let text = format!("-z G cannot work with {name}={}: unset it, or use -z 3", value(name));
+            return Err(Error::Unsupported(text));
         }
         self.for_each(|nccl| {
             let gate = Gate::new(nccl.cuda, &nccl.local().stream)?;

@@ -353,7 +353,9 @@ impl Backend for Sim {
     fn reconnect(&mut self, _id: &[u8]) -> Result<()> {
         let seed = self.law.seed.wrapping_add(self.made.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         self.made += 1;
+        let edges = std::mem::take(&mut self.engine.edges);
         self.engine = Engine::new(Law { seed, ..self.law.clone() }, &self.inject);
+        self.engine.edges = edges;
         let (bytes, marks) = self.room;
         self.engine.allocate(bytes, marks);
         Ok(())

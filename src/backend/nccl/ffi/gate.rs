@@ -59,7 +59,7 @@ impl Gate {
         let mut arguments: [*mut c_void; 3] =
             [(&raw mut page).cast(), (&raw mut ticket).cast(), (&raw mut most_ns).cast()];
         // SAFETY: `critrank_gate(volatile unsigned *page, unsigned ticket, unsigned long long most_ns)`; the page
-        // lives until `free`, which waits for the context's work.
+        // lives until `free`, which comes only behind waits for the stream, or never.
         unsafe { cuda.launch(&self.kernel, 1, 1, stream, &mut arguments) }
     }
 

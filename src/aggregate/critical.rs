@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cell, RankSample, Row};
+use super::{Case, Cell, RankSample, Row};
 use crate::stats::{median, nearest_rank, sorted};
-use crate::vocab::{Dtype, GATE, Placement};
+use crate::vocab::GATE;
 
 /// Samples (cycles, or iterations) that a statement needs.
 const NEEDED: usize = 5;
@@ -82,16 +82,6 @@ impl Mode {
     }
 }
 
-/// What rows are compared within; over cycles these stay the same.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Case {
-    requested_bytes: u64,
-    dtype: Dtype,
-    redop: String,
-    root: i64,
-    placement: Placement,
-}
-
 /// Samples of one case: `[sample][rank]`, in µs.
 #[derive(Clone, Debug, Default)]
 struct Track {
@@ -158,13 +148,7 @@ impl Observer {
     }
 
     fn push_cell(&mut self, row: &Row, cell: &Cell) {
-        let case = Case {
-            requested_bytes: row.requested_bytes,
-            dtype: row.dtype,
-            redop: row.redop.clone(),
-            root: row.root,
-            placement: cell.placement,
-        };
+        let case = Case::of(row, cell.placement);
         let totals = cell.ranks.iter().map(|sample| sample.total_us).collect();
         let intervals: Vec<&[f64]> = cell.ranks.iter().map(interval).collect();
         self.times.entry(case.clone()).or_default().push(totals, &intervals);

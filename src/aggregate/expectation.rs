@@ -2,9 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cell, Row, Wrong};
+use super::{Case, Row, Wrong};
 use crate::stats::{Shift, State, holm, median, state, units};
-use crate::vocab::{Dtype, Placement};
 
 /// What an interval must leave free: a busbw within 3 % of the expected one is no other.
 const MARGIN: f64 = 1.03;
@@ -12,21 +11,6 @@ const MARGIN: f64 = 1.03;
 const NEEDED: usize = 4;
 /// Cycles that are kept of a case: the last ones.
 const KEPT: usize = 1000;
-
-/// A size of one type, reduction, root and placement.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Case {
-    /// As the row's.
-    pub requested_bytes: u64,
-    /// Element type.
-    pub dtype: Dtype,
-    /// The redop column.
-    pub redop: String,
-    /// The root column.
-    pub root: i64,
-    /// Out-of-place or in-place.
-    pub placement: Placement,
-}
 
 /// The busbw of every cycle, case by case.
 #[derive(Clone, Debug, Default)]
@@ -44,7 +28,7 @@ impl Speeds {
     /// Counts a row in. Rows of size 0 move nothing and say nothing.
     pub fn push(&mut self, row: &Row) {
         for cell in row.cells.iter().filter(|_| row.size_bytes > 0) {
-            let speed = self.of(case(row, cell));
+            let speed = self.of(Case::of(row, cell.placement));
             speed.cycles.push((row.epoch, cell.busbw_gbps));
             speed.wrong |= matches!(cell.wrong, Wrong::Count(wrong) if wrong > 0);
             if speed.cycles.len() > KEPT {
@@ -62,7 +46,8 @@ impl Speeds {
     }
 
     /// Every case, in order of first sight.
-    pub fn cases(&self) -> impl Iterator<Item = &Case> {
+    #[cfg(test)]
+    pub(crate) fn cases(&self) -> impl Iterator<Item = &Case> {
         self.0.iter().map(|(case, _)| case)
     }
 
@@ -79,17 +64,6 @@ impl Speeds {
         let mut all: Vec<Compared> = self.0.iter().filter_map(beside).collect();
         judge(&mut all);
         all
-    }
-}
-
-fn case(row: &Row, cell: &Cell) -> Case {
-    let Row { requested_bytes, dtype, redop, root, .. } = row;
-    Case {
-        requested_bytes: *requested_bytes,
-        dtype: *dtype,
-        redop: redop.clone(),
-        root: *root,
-        placement: cell.placement,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Rank × repetition to rows: pure. What is summarised how stands in docs/METHODOLOGY.md.
 
 mod arrivals;
+mod case;
 mod cell;
 mod critical;
 mod expectation;
@@ -14,9 +15,10 @@ mod testing;
 mod totals;
 
 pub use arrivals::{Arrivals, ClockError, Last, OnGpu, Spread, arrivals};
+pub use case::Case;
 pub use cell::{Check, How, cell, split_cell};
 pub use critical::{Critical, Mode, Observer, Verdict};
-pub use expectation::{Case, Compared, Ratio, Side, Speeds, Standing};
+pub use expectation::{Compared, Ratio, Side, Speeds, Standing};
 pub use late::{Late, LateObserver, LateVerdict, SeenAt, late};
 pub use model::{Model, models};
 pub use overhead::{Overhead, PAIRS, overhead};

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cell, Row};
+use super::{Case, Cell, Row};
 use crate::stats::{Cycles, Iterations, Stop, holm};
 use crate::vocab::{Dtype, Placement};
 
@@ -84,9 +84,8 @@ pub struct Statistician {
 
 #[derive(Clone, Debug)]
 struct Collected {
-    /// With empty cells: what names the case.
-    row: Row,
-    placement: Placement,
+    case: Case,
+    size_bytes: u64,
     basis: Basis,
     cycles: VecDeque<Cycle>,
 }
@@ -99,14 +98,11 @@ impl Statistician {
         }
         for cell in &row.cells {
             let (basis, cycle) = cycle((row.epoch, row.cycle), cell);
-            let found = self.cases.iter().rposition(|case| case.is(row, cell.placement, basis));
+            let case = Case::of(row, cell.placement);
+            let found = self.cases.iter().rposition(|known| known.basis == basis && known.case == case);
             let at = found.unwrap_or_else(|| {
-                self.cases.push(Collected {
-                    row: Row { cells: Vec::new(), ..row.clone() },
-                    placement: cell.placement,
-                    basis,
-                    cycles: VecDeque::new(),
-                });
+                let (size_bytes, cycles) = (row.size_bytes, VecDeque::new());
+                self.cases.push(Collected { case, size_bytes, basis, cycles });
                 self.cases.len() - 1
             });
             let case = &mut self.cases[at];
@@ -124,13 +120,6 @@ impl Statistician {
 }
 
 impl Collected {
-    fn is(&self, row: &Row, placement: Placement, basis: Basis) -> bool {
-        self.row.requested_bytes == row.requested_bytes
-            && (self.placement, self.basis) == (placement, basis)
-            && (self.row.dtype, self.row.root) == (row.dtype, row.root)
-            && self.row.redop == row.redop
-    }
-
     fn statistics(&self) -> Option<Statistics> {
         let iterations: Vec<Iterations> =
             self.cycles.iter().filter_map(|cycle| cycle.iterations.clone()).collect();
@@ -144,14 +133,14 @@ impl Collected {
             iterations: cycle.iterations.clone().map(|of| if told { of } else { of.without_percentages() }),
             ..cycle.clone()
         };
-        let Row { requested_bytes, size_bytes, dtype, redop, root, .. } = &self.row;
+        let Case { requested_bytes, dtype, redop, root, placement } = &self.case;
         Some(Statistics {
             requested_bytes: *requested_bytes,
-            size_bytes: *size_bytes,
+            size_bytes: self.size_bytes,
             dtype: *dtype,
             redop: redop.clone(),
             root: *root,
-            placement: self.placement,
+            placement: *placement,
             basis: self.basis,
             over,
             each: each.iter().map(stripped).collect(),

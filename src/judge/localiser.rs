@@ -28,7 +28,7 @@ const CROWD: usize = 16;
 /// What the tests in the queue are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Nothing yet: somebody is accused from outside.
+    /// Nothing yet, but that somebody may be accused from outside.
     Told,
     /// Each rank by itself.
     Own,
@@ -94,13 +94,14 @@ pub fn bound(ranks: u32) -> usize {
 impl Localiser {
     /// For ranks at `places`.
     pub fn new(places: Places, limits: Limits) -> Self {
-        let left = (0..places.ranks()).collect();
-        let mut new = Self {
+        let left: Vec<u32> = (0..places.ranks()).collect();
+        let stage = if left.len() > 1 { Stage::Told } else { Stage::Done };
+        Self {
             places,
             limits,
             left,
             own: false,
-            stage: Stage::Done,
+            stage,
             queue: VecDeque::new(),
             heard: Vec::new(),
             asked: 0,
@@ -109,16 +110,13 @@ impl Localiser {
             findings: Vec::new(),
             doubts: Vec::new(),
             uneven: false,
-        };
-        new.search();
-        new
+        }
     }
 
     /// Looks at each rank by itself before all else, for where a rank has a GPU of its own.
     #[must_use]
     pub fn own_first(mut self) -> Self {
         self.own = true;
-        self.search_after(Stage::Told);
         self
     }
 
@@ -206,12 +204,13 @@ impl Localiser {
 
     fn conclude(&mut self) {
         match self.stage {
+            Stage::Told => self.search_after(Stage::Told),
             Stage::Own => self.accuse_own(),
             Stage::Split => self.narrow(),
             Stage::Narrow | Stage::Broad | Stage::Full => self.accuse(),
             Stage::Alone => self.heard_alone(),
             Stage::Ring => self.heard_rings(),
-            Stage::Told | Stage::Done => {}
+            Stage::Done => {}
         }
     }
 

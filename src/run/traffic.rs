@@ -9,51 +9,39 @@ use crate::report::record::Event;
 use crate::report::sink::Level;
 use crate::session::Control;
 use crate::session::traffic::{Flow, Traffic, ways};
+use crate::vocab::Inject;
 
 /// Directed links by ranks, and a share in %.
 type Slow = (Vec<(u32, u32)>, u32);
 
+/// The fault that slows links, if there is one, and what they lose, in %.
+fn fault(cli: &Cli) -> Option<(&Inject, u32)> {
+    cli.inject.iter().find_map(|fault| Some((fault, fault.lost_pct()?)))
+}
+
 /// Directed links that are slow, by ranks, and what they lose, in %; `hosts` are the ranks'.
 pub(super) fn slow_links(cli: &Cli, hosts: &[String]) -> Result<Option<Slow>> {
-    let slow = cli.inject.iter().find_map(|fault| Some((fault, fault.lost_pct()?)));
-    let Some((fault, lost_pct)) = slow else { return Ok(None) };
+    let Some((fault, lost_pct)) = fault(cli) else { return Ok(None) };
     Ok(Some((fault.slow_links(hosts).map_err(Error::Usage)?, lost_pct)))
 }
 
-/// Refuses a slow link or node that cannot be made here. Collective, and alike on every rank.
-pub(super) fn refuse(cli: &Cli, control: &dyn Control, host: &str) -> Result<()> {
-    if cli.backend == Kind::Mpi && cli.inject.iter().any(|fault| fault.lost_pct().is_some()) {
-        let refused = plan(cli, &hosts(control, host)?).map(drop);
-        together(control, host, refused)?;
-    }
-    Ok(())
-}
-
-/// Every process's host.
-fn hosts(control: &dyn Control, host: &str) -> Result<Vec<String>> {
-    let all = control.all_gather(host.as_bytes())?;
-    Ok(all.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect())
-}
-
-/// The ways that are loaded, and the share.
-fn plan(cli: &Cli, hosts: &[String]) -> Result<Option<Slow>> {
-    let Some((links, lost_pct)) = slow_links(cli, hosts)? else { return Ok(None) };
-    let fault = cli.inject.iter().find(|fault| fault.lost_pct().is_some());
-    let named = |text: String| {
-        Error::Unsupported(format!(
-            "--inject {}: {text}",
-            fault.map_or_else(String::new, ToString::to_string)
-        ))
+/// The ways that are loaded, and the share; refused where that cannot be done here, alike on every rank. With `--backend
+/// mpi` a process is a rank. Collective.
+pub(super) fn plan(cli: &Cli, control: &dyn Control, host: &str) -> Result<Option<Slow>> {
+    let Some((fault, _)) = fault(cli).filter(|_| cli.backend == Kind::Mpi) else { return Ok(None) };
+    let hosts = control.all_gather(host.as_bytes())?;
+    let hosts: Vec<String> = hosts.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+    let over = |(links, lost_pct): Slow| {
+        let named = |text: String| Error::Unsupported(format!("--inject {fault}: {text}"));
+        Ok((ways(&links, &hosts).map_err(named)?, lost_pct))
     };
-    Ok(Some((ways(&links, hosts).map_err(named)?, lost_pct)))
+    let planned = slow_links(cli, &hosts).and_then(|slow| slow.map(over).transpose());
+    together(control, host, planned)
 }
 
-/// Starts the traffic that the command line asks for; with `--backend mpi` a process is a rank. Collective.
+/// Starts the traffic that the command line asks for. Collective.
 pub(super) fn begin(cli: &Cli, control: &dyn Control, host: &str) -> Result<Option<Traffic>> {
-    if cli.backend != Kind::Mpi || !cli.inject.iter().any(|fault| fault.lost_pct().is_some()) {
-        return Ok(None);
-    }
-    let Some((ways, lost_pct)) = plan(cli, &hosts(control, host)?)? else { return Ok(None) };
+    let Some((ways, lost_pct)) = plan(cli, control, host)? else { return Ok(None) };
     let mut traffic = together(control, host, Traffic::open(control, host, &ways, lost_pct))?;
     control.barrier()?;
     together(control, host, traffic.learn())?;

@@ -270,7 +270,7 @@ impl Job<'_> {
             Err(Error::Usage(format!("--inject {fault}: there are ranks 0 to {}", ranks - 1)))
         });
         together(control, &self.who.host, refused)?;
-        traffic::refuse(self.cli, control, &self.who.host)
+        traffic::plan(self.cli, control, &self.who.host).map(drop)
     }
 
     /// What will be measured; what cannot be is refused by all alike, and said once.

@@ -6,10 +6,8 @@ use crate::error::{Error, Result};
 use crate::plan::Series;
 use crate::report::Preamble;
 use crate::report::record::{self, Event, Record};
+use crate::report::table::listed;
 use crate::vocab::Placement;
-
-/// Sizes that a message lists.
-const LISTED: usize = 4;
 
 /// What is expected, and what came so far.
 #[derive(Clone, Debug)]
@@ -100,6 +98,11 @@ fn other(ours: &Preamble, theirs: &Preamble) -> Vec<String> {
         ("-a", format!("{:?}", its.average), format!("{:?}", mine.average)),
         ("-R, -x, -y, --native", modes(theirs), modes(ours)),
     ];
+    differing(pairs)
+}
+
+/// Of what, there and here, one sentence for each that is not the same.
+fn differing<const N: usize>(pairs: [(&str, String, String); N]) -> Vec<String> {
     let differ = pairs.into_iter().filter(|(_, theirs, ours)| theirs != ours);
     differ.map(|(what, theirs, ours)| format!("{what}: {theirs} there, {ours} here")).collect()
 }
@@ -167,13 +170,8 @@ fn missing(record: &Record, series: &[Series], sizes: &[u64]) -> Vec<String> {
         let all = |bytes: u64| cut(bytes) || Placement::BOTH.iter().all(|placement| has(bytes, *placement));
         let lacks: Vec<String> = sizes.iter().filter(|bytes| !all(**bytes)).map(u64::to_string).collect();
         if !lacks.is_empty() {
-            let more = if lacks.len() > LISTED {
-                format!(" and {} more", lacks.len() - LISTED)
-            } else {
-                String::new()
-            };
-            let listed = lacks[..lacks.len().min(LISTED)].join(", ");
-            against.push(format!("it has no row of {} {label} at {listed}{more} bytes", one.dtype));
+            let listed = listed(&lacks, 4);
+            against.push(format!("it has no row of {} {label} at {listed} bytes", one.dtype));
         }
     }
     against
@@ -193,8 +191,7 @@ fn remarkable(ours: &Preamble, theirs: &Preamble) -> Vec<String> {
         ("hosts", hosts(theirs), hosts(ours)),
         ("-n", theirs.config.iterations.to_string(), ours.config.iterations.to_string()),
     ];
-    let differ = pairs.into_iter().filter(|(_, theirs, ours)| theirs != ours);
-    differ.map(|(what, theirs, ours)| format!("{what}: {theirs} there, {ours} here")).collect()
+    differing(pairs)
 }
 
 #[cfg(test)]

@@ -267,6 +267,15 @@ fn verdict(verdict: &Verdict, side: &str, sites: &[Site]) -> String {
     }
 }
 
+/// The first `most` of several things, and how many more there are.
+pub fn listed(all: &[String], most: usize) -> String {
+    let shown = all.iter().take(most).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match all.len().saturating_sub(most) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
 /// `3 (node2, GPU 1)`, or the bare number where the site is not known.
 pub fn ranked(rank: u32, sites: &[Site]) -> String {
     format!("{rank}{}", sites.iter().find(|site| site.rank == rank).map(place).unwrap_or_default())

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Exit, Result};
 use crate::report::say;
+use crate::report::table::listed;
 use crate::session::Control;
 
 /// What one process brings.
@@ -54,9 +55,7 @@ fn group<'a>(cards: &'a [Card], value: impl Fn(&'a Card) -> &'a str) -> Groups<'
 /// Ranks as a short list with their hosts.
 fn named(ranks: &[u32], cards: &[Card]) -> String {
     let name = |rank: &u32| format!("{rank} (host {})", cards[*rank as usize].host);
-    let some: Vec<String> = ranks.iter().take(8).map(name).collect();
-    let more = if ranks.len() > 8 { format!(" and {} more", ranks.len() - 8) } else { String::new() };
-    format!("rank {}{more}", some.join(", "))
+    format!("rank {}", listed(&ranks.iter().map(name).collect::<Vec<_>>(), 8))
 }
 
 /// The odd ranks: everyone but the largest group (of equals, the one with the lowest rank).
@@ -223,12 +222,10 @@ fn report_failures(all: &[Vec<u8>]) {
         }
     }
     for (text, places) in texts {
-        let shown = places.iter().take(16).cloned().collect::<Vec<_>>().join(", ");
-        let more = if places.len() > 16 { format!(" and {} more", places.len() - 16) } else { String::new() };
         say::error(&text);
         // What all ranks alike have met is nobody's in particular.
         if places.len() < all.len() {
-            say::error(&format!("at rank {shown}{more}"));
+            say::error(&format!("at rank {}", listed(&places, 16)));
         }
     }
 }

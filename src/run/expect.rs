@@ -13,13 +13,12 @@ use crate::offline::Baseline;
 use crate::plan::{Series, Sizes};
 use crate::report::record::Event;
 use crate::report::sink::Level;
+use crate::report::table::listed;
 use crate::report::{Preamble, place};
 use crate::session::Control;
 
 /// Rows that are told one by one.
 const LISTED: usize = 16;
-/// Sizes that are listed of rows that tell nothing.
-const SIZES: usize = 4;
 
 impl Job<'_> {
     /// With `--expect RECORD`, what rank 0 reads there; what cannot be compared ends the run before anything starts.
@@ -124,11 +123,8 @@ fn untold(rows: &[Compared]) -> Vec<String> {
             reasons.entry(reason).or_default().push(name(row));
         }
     }
-    let words = |(reason, names): (&str, Vec<String>)| {
-        let more = names.len().saturating_sub(SIZES);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        format!("cannot tell at {}{more}: {reason}", names[..names.len().min(SIZES)].join(", "))
-    };
+    let words =
+        |(reason, names): (&str, Vec<String>)| format!("cannot tell at {}: {reason}", listed(&names, 4));
     reasons.into_iter().map(words).collect()
 }
 

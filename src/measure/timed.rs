@@ -35,9 +35,7 @@ impl Stamps {
             each: (0..locals).map(|_| series()).collect(),
         }
     }
-}
 
-impl Stamps {
     /// A local rank's readings of every iteration.
     pub(super) fn each(&mut self, local: usize) -> &mut [Vec<u64>; 3] {
         &mut self.each[local]

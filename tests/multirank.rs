@@ -314,7 +314,9 @@ fn a_signal_to_one_rank_ends_all() {
 
 #[test]
 fn a_rank_stopped_before_the_communicator_is_named() {
-    for (fault, named) in [("stop:2:init", "rank 2 (host "), ("hang:1:init", "rank 1 (host ")] {
+    let stopped_first = ("stop:0:init", "rank 0 (host ");
+    for (fault, named) in [("stop:2:init", "rank 2 (host "), ("hang:1:init", "rank 1 (host "), stopped_first]
+    {
         let run = run(3, "all_reduce", &format!("-b 8 -e 8 --timeout-init 5 --inject {fault}"));
         assert_eq!(run.code, Some(4), "{fault}: {}", run.stderr);
         assert!(run.stderr.contains(named), "{fault}: {}", run.stderr);

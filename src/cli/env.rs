@@ -87,6 +87,15 @@ pub fn shaping(all: impl IntoIterator<Item = (String, String)>) -> Vec<(String, 
     chosen
 }
 
+/// Why `-z G` cannot work in this environment: calls return only when their work is done, or streams wait for each
+/// other, and behind a closed gate that is never.
+pub fn serial(get: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let value = |name: &'static str| get(name).map(|value| (name, value));
+    let blocking = value("CUDA_LAUNCH_BLOCKING").filter(|(_, value)| !matches!(value.as_str(), "" | "0"));
+    let alone = || value("CUDA_DEVICE_MAX_CONNECTIONS").filter(|(_, value)| value == "1");
+    blocking.or_else(alone).map(|(name, value)| format!("not with {name}={value}; unset it, or use -z 3"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,6 +115,15 @@ mod tests {
         let both = read(&[("NCCL_TESTS_SPLIT", "MOD 2"), ("NCCL_TESTS_SPLIT_MASK", "0x1")]).unwrap();
         assert_eq!(both.split, Some(Split::And(1)), "the mask wins");
         assert!(read(&[("NCCL_TESTS_MIN_BW", "fast")]).is_err());
+    }
+
+    #[test]
+    fn what_would_hold_a_gate_for_ever_is_told() {
+        let told = |name: &str, value: &str| serial(|asked| (asked == name).then(|| value.to_owned()));
+        let (blocking, connections) = ("CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_MAX_CONNECTIONS");
+        assert!(told(blocking, "1").is_some_and(|why| why.contains("CUDA_LAUNCH_BLOCKING=1")));
+        assert!(told(connections, "1").is_some_and(|why| why.contains("CUDA_DEVICE_MAX_CONNECTIONS=1")));
+        assert_eq!((told(blocking, "0"), told(connections, "8"), told("HOME", "1")), (None, None, None));
     }
 
     #[test]

@@ -105,6 +105,8 @@ impl Track {
         } else {
             0.0
         };
+        // Points close together would else make a drift of their errors, and of that, later, an offset.
+        let slope = if slope.abs() > self.doubt() { slope } else { 0.0 };
         let mut fit = Fit {
             at_ns: newest.at_ns,
             offset_ns: mean_offset - slope * mean_time,
@@ -117,6 +119,12 @@ impl Track {
         fit.error_ns = self.points.iter().map(far).fold(0.0, f64::max);
         Some(fit)
     }
+
+    /// The drift that errors of the first and the last point alone may come to.
+    fn doubt(&self) -> f64 {
+        let (Some(first), Some(last)) = (self.points.front(), self.points.back()) else { return 0.0 };
+        (first.error_ns + last.error_ns) / difference(last.at_ns, first.at_ns).max(1.0)
+    }
 }
 
 /// Another clock's offset over time.
@@ -124,7 +132,7 @@ impl Track {
 pub struct Fit {
     at_ns: u64,
     offset_ns: f64,
-    /// How fast the other clock gains, in 10^-6; between few points as uncertain as they are.
+    /// How fast the other clock gains, in 10^-6; 0 where the points' errors alone may come to as much.
     pub drift_ppm: f64,
     /// A bound of the offset's error between the first and the last point, if the drift was steady.
     pub error_ns: f64,

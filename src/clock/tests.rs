@@ -85,6 +85,18 @@ fn points_that_lie_off_the_line_widen_the_error() {
 }
 
 #[test]
+fn what_errors_alone_may_come_to_is_no_drift() {
+    let mut track = Track::default();
+    // 1 ms apart, 8 us between them, each known to 5 us: a drift of 8,000 ppm would be 8 ms after a second.
+    for (at_ns, offset_ns) in [(0, 0.0), (1_000_000, 8_000.0)] {
+        track.push(Point { at_ns, offset_ns, error_ns: 5_000.0, round_trip_ns: 10_000 });
+    }
+    let fit = track.fit().unwrap();
+    assert!((fit.offset_at(1_000_000_000) - 4_000.0).abs() < 1e-6, "{fit:?}");
+    assert!((fit.error_ns - 9_000.0).abs() < 1e-6, "{fit:?}");
+}
+
+#[test]
 fn drift_is_found_and_old_points_are_left_behind() {
     let mut hosts =
         Hosts { offset_ns: 3e9, drift_ppm: 40.0, floor_ns: 10_000, noise: fastrand::Rng::with_seed(4) };

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use super::compare;
 use super::own;
 use super::rounds::{against, pairs, sample, splits, tournament};
-use super::suspects::{Limits, MOST, MOST_LINKS, Suspects, candidates, cells, suspects};
+use super::suspects::{COMPANY, Limits, MOST, MOST_LINKS, Suspects, candidates, cells, suspects};
 use super::verdict::{Blame, Finding, Verdict};
 use super::{Places, Shape, Size, Test};
 
@@ -161,6 +161,12 @@ impl Localiser {
             [] => Verdict::Even,
             reasons => Verdict::NotLocalised { reasons: reasons.to_vec() },
         }
+    }
+
+    /// Ranks beside those that were named of whom nothing more is asked, being too few to compare; 0 where that is not so.
+    pub fn unasked(&self) -> usize {
+        let named = self.left.len() < self.places.ranks() as usize;
+        if named && (2..=COMPANY).contains(&self.left.len()) { self.left.len() } else { 0 }
     }
 
     fn enter(&mut self, stage: Stage, tests: Vec<Test>) {

@@ -116,6 +116,22 @@ fn a_late_rank_comes_first_and_a_slow_one_after_it() {
 }
 
 #[test]
+fn of_few_ranks_one_is_named_since_the_others_are_too_few_to_compare() {
+    let fabric = |test: &Test, group: &[u32], second: f64| {
+        let slow = |from| [1.0, 1.0, 6.0, second][from as usize % 4];
+        fabric(test, group, |from, _| slow(from))
+    };
+    // Seen together with the first, or when it is gone.
+    for second in [3.0, 1.3] {
+        let localiser = run(4, |test, group| fabric(test, group, second));
+        assert_eq!(blamed(&localiser), [Blame::SlowSender { rank: 2 }], "{second}");
+        assert_eq!(localiser.unasked(), 3);
+    }
+    let localiser = run(5, |test, group| fabric(test, group, 3.0));
+    assert_eq!(blamed(&localiser), [Blame::SlowSender { rank: 2 }, Blame::SlowSender { rank: 3 }]);
+}
+
+#[test]
 fn what_shows_in_company_only_is_not_localised() {
     // Rank 4 is slow while more than two pairs talk.
     for ranks in [8, 32] {

@@ -80,15 +80,16 @@ pub(super) fn localise(bench: &mut Bench<'_>, cli: &Cli, reporter: Option<&Repor
         }
     }
     if let (Some(localiser), Some(reporter)) = (localiser, reporter) {
-        report(reporter, &localiser.verdict(), localiser.asked(), begin.elapsed());
+        report(reporter, &localiser, begin.elapsed());
     }
     Ok(())
 }
 
-fn report(reporter: &Reporter, verdict: &Verdict, tests: usize, took: Duration) {
+fn report(reporter: &Reporter, localiser: &Localiser, took: Duration) {
     let sink = &reporter.sink;
+    let (verdict, tests) = (localiser.verdict(), localiser.asked());
     let effort = format!("{tests} tests in {:.1} s", took.as_secs_f64());
-    match verdict {
+    match &verdict {
         Verdict::Named { findings } => {
             for finding in findings {
                 let text = format!("{}; {effort}", words(finding, &reporter.preamble.sites));
@@ -100,8 +101,14 @@ fn report(reporter: &Reporter, verdict: &Verdict, tests: usize, took: Duration) 
         }
         Verdict::Even => sink.note(Level::Info, &format!("no rank, link or node stands out: {effort}")),
     }
+    if let rest @ 1.. = localiser.unasked() {
+        let text = format!(
+            "the other {rest} ranks are too few to be compared with each other: run again without what was named"
+        );
+        sink.note(Level::Info, &text);
+    }
     let took_us = took.as_secs_f64() * 1e6;
-    sink.event(&Event::Localised { tests: tests as u64, took_us, verdict: verdict.clone() });
+    sink.event(&Event::Localised { tests: tests as u64, took_us, verdict });
 }
 
 /// A finding in words.

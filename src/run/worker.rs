@@ -12,6 +12,7 @@ use super::sweep::Range;
 use super::timing::Timing;
 use super::{Job, agreement, setup, slowness, traffic, trials};
 use crate::backend::{Backend, Kind, Memory, Usage};
+use crate::cli::env::serial;
 use crate::error::{Error, Exit, Result};
 use crate::judge::{Shape, Size};
 use crate::measure::{Bench, Delay, Settings, Spent, Target, flipped, rule};
@@ -48,7 +49,7 @@ impl Job<'_> {
         let preamble = setup::preamble(cli, seat, &group, &early, &self.who)?;
         let baseline = self.baseline(control, &preamble, &series)?;
         let sharing = control.vote(setup::sharing(&preamble.sites))?;
-        self.refuse_shared_gates(control, sharing)?;
+        self.refuse_gates(control, sharing)?;
         let mut reporter = self.open(control, &preamble, baseline)?;
         if seat.thread.0 == 0 {
             self.watch.describe(&setup::device_words(&early));
@@ -253,13 +254,15 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// A gate of one rank would hold the others of its GPU.
-    fn refuse_shared_gates(&self, control: &dyn Control, sharing: u64) -> Result<()> {
-        let refused = Error::Unsupported(format!(
-            "-z G: {sharing} ranks share a GPU, and a gate of one would hold the others; give each its own, or use -z 3"
-        ));
-        let is_shared = self.cli.gated() && sharing > 1;
-        together(control, &self.who.host, if is_shared { Err(refused) } else { Ok(()) })
+    /// A gate of one rank would hold the others of its GPU; and some settings would have it wait for itself.
+    fn refuse_gates(&self, control: &dyn Control, sharing: u64) -> Result<()> {
+        let shared = (sharing > 1).then(|| {
+            format!("{sharing} ranks share a GPU, and a gate of one would hold the others; give each its own, or use -z 3")
+        });
+        let refused = shared.or_else(|| serial(|name| std::env::var(name).ok()));
+        let refused =
+            refused.filter(|_| self.cli.gated()).map(|why| Error::Unsupported(format!("-z G: {why}")));
+        together(control, &self.who.host, refused.map_or(Ok(()), Err))
     }
 
     /// A fault at a rank that is not there would be none, and the run would pass for one with a fault.

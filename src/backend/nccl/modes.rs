@@ -17,10 +17,6 @@ const fn call_name(call: Native) -> &'static str {
     }
 }
 
-/// Settings under which a call returns only when its work is done, or streams wait for each other: behind a closed
-/// gate that is never.
-const SERIAL: [&str; 2] = ["CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_MAX_CONNECTIONS"];
-
 /// A mistake of this program.
 #[cold]
 pub(super) fn no_gate() -> Error {
@@ -97,15 +93,6 @@ impl Nccl {
     pub(super) fn make_gates(&mut self) -> Result<()> {
         if !self.options.gate {
             return Ok(());
-        }
-        let value = |name: &str| std::env::var(name).unwrap_or_default();
-        let is_set = |name: &&str| match value(name).as_str() {
-            "" | "0" => false,
-            number => *name == SERIAL[0] || number == "1",
-        };
-        if let Some(name) = SERIAL.into_iter().find(is_set) {
-            let text = format!("-z G cannot work with {name}={}: unset it, or use -z 3", value(name));
-            return Err(Error::Unsupported(text));
         }
         self.for_each(|nccl| {
             let gate = Gate::new(nccl.cuda, &nccl.local().stream)?;

@@ -1,7 +1,7 @@
 //! Trials: whom the localiser accuses is confirmed twice, or let go with a doubt.
 
 use super::super::compare::{self, Comparison};
-use super::super::suspects::MOST;
+use super::super::suspects::{COMPANY, MOST};
 use super::super::verdict::{Blame, Finding};
 use super::{FEW, Localiser, Stage, Trial};
 
@@ -107,6 +107,7 @@ impl Localiser {
         self.left.retain(|rank| !gone.contains(rank));
         let enough = self.findings.len() >= MOST || self.findings.len() == known;
         match self.from {
+            _ if !gone.is_empty() && self.left.len() <= COMPANY => self.enter(Stage::Done, Vec::new()),
             Stage::Full if self.places.ranks() as usize > FEW => self.enter(Stage::Done, Vec::new()),
             stage if enough || gone.is_empty() => self.go_on(stage),
             stage => self.search_after(stage),

@@ -16,7 +16,7 @@ use super::net::{Invitation, accept};
 use super::progress::{Phase, Progress, Stand, main_thread};
 use super::signals::Signals;
 use super::wire::{Connection, Message};
-use super::{SHORTEST_TICK, Sink, TICK};
+use super::{ADDRESS_VARIABLE, SHORTEST_TICK, Sink, TICK};
 use crate::error::{Exit, leave};
 use crate::session::Abort;
 
@@ -61,12 +61,33 @@ enum Role {
 }
 
 struct Follow {
-    connection: Connection,
+    /// None where rank 0's watchdog never answered.
+    connection: Option<Connection>,
     lead: Who,
     every: Duration,
     next: Instant,
     /// What this process will do itself, and when, unless rank 0 ends the job before.
     escalation: Option<(Instant, Cause)>,
+}
+
+impl Follow {
+    fn of(lead: &Who, connection: Option<Connection>, every: Duration) -> Self {
+        Self { connection, lead: lead.clone(), every, next: Instant::now(), escalation: None }
+    }
+
+    /// A connection that broke is seen by the next read.
+    fn send(&mut self, message: &Message) {
+        if let Some(connection) = &mut self.connection {
+            let _ = connection.send(message);
+        }
+    }
+
+    /// Until when rank 0 is given time for a judgement of its own, which knows more: on what it was told, or where it
+    /// cannot be told, on the deadline that passes there as well.
+    fn patience(&self, cause: &Cause) -> Duration {
+        let waits = self.connection.is_some() || matches!(cause, Cause::Deadline { .. });
+        if waits { ESCALATION } else { Duration::ZERO }
+    }
 }
 
 /// The thread's state.
@@ -178,8 +199,9 @@ impl Guard {
             (SIGNAL, _) => self.signals.drain(),
             (token, Role::Lead(lead)) => lead.event(token, self.poll.registry(), now),
             (_, Role::Follow(follow)) => {
-                let (messages, mut stands) = follow.connection.receive();
-                stands &= follow.connection.flush().is_ok();
+                let Some(connection) = &mut follow.connection else { return };
+                let (messages, mut stands) = connection.receive();
+                stands &= connection.flush().is_ok();
                 self.hear(messages, stands, now);
             }
         }
@@ -204,7 +226,9 @@ impl Guard {
         if let Role::Follow(follow) = &mut self.role
             && !stands
         {
-            let _ = self.poll.registry().deregister(&mut follow.connection.stream);
+            if let Some(connection) = &mut follow.connection {
+                let _ = self.poll.registry().deregister(&mut connection.stream);
+            }
             if self.ending.is_none() && self.progress.phase() != Phase::Done {
                 let text = "rank 0 died: the connection to its watchdog broke".to_owned();
                 let cause = Cause::LostLead { exit: Exit::Died, text };
@@ -260,10 +284,12 @@ impl Guard {
                 rank = self.who.rank,
                 host = %self.who.host,
                 "no connection to rank 0's watchdog ({error}): a hang is reported by this rank alone; \
-                 set {} to an address of rank 0's host that this host can reach",
-                super::ADDRESS_VARIABLE
+                 set {ADDRESS_VARIABLE} to an address of rank 0's host that this host can reach",
             );
-            Role::Lead(Lead::alone(self.who.clone()))
+            match self.who.rank {
+                0 => Role::Lead(Lead::alone(self.who.clone())),
+                _ => Role::Follow(Follow::of(&invitation.who, None, TICK)),
+            }
         });
     }
 
@@ -272,8 +298,7 @@ impl Guard {
         let mut connection = Connection::new(mio::net::TcpStream::from_std(stream));
         let interest = Interest::READABLE | Interest::WRITABLE;
         self.poll.registry().register(&mut connection.stream, LEADER, interest)?;
-        let every = Duration::from_millis(every_ms);
-        Ok(Follow { connection, lead: invitation.who.clone(), every, next: Instant::now(), escalation: None })
+        Ok(Follow::of(&invitation.who, Some(connection), Duration::from_millis(every_ms)))
     }
 
     /// Signals, the deadline, and the regular state.
@@ -294,7 +319,7 @@ impl Guard {
             && now >= follow.next
         {
             follow.next = now + follow.every;
-            let _ = follow.connection.send(&Message::State(self.progress.stand()));
+            follow.send(&Message::State(self.progress.stand()));
         }
     }
 
@@ -303,18 +328,23 @@ impl Guard {
         match &mut self.role {
             Role::Lead(lead) => lead.raise(cause, now),
             Role::Follow(follow) if follow.escalation.is_none() && self.ending.is_none() => {
-                let _ = follow.connection.send(message);
+                follow.send(message);
+                let patience = follow.patience(&cause);
                 let cause = match cause {
-                    Cause::Deadline { stand, .. } => Cause::LostLead {
-                        exit: Exit::Timeout,
-                        text: format!(
-                            "not finished after {} s, and rank 0's watchdog is silent too (stopped, or its host is gone)",
-                            stand.limit_ms.div_ceil(1000)
-                        ),
-                    },
+                    Cause::Deadline { stand, .. } => {
+                        let silence = match &follow.connection {
+                            Some(_) => "is silent too (stopped, or its host is gone)".to_owned(),
+                            None => {
+                                format!("never answered (stopped, or not to be reached: {ADDRESS_VARIABLE})")
+                            }
+                        };
+                        let seconds = stand.limit_ms.div_ceil(1000);
+                        let text = format!("not finished after {seconds} s, and rank 0's watchdog {silence}");
+                        Cause::LostLead { exit: Exit::Timeout, text }
+                    }
                     other => other,
                 };
-                follow.escalation = Some((now + ESCALATION + turn(self.who.rank), cause));
+                follow.escalation = Some((now + patience + turn(self.who.rank), cause));
             }
             Role::Follow(_) => {}
         }
@@ -358,8 +388,7 @@ impl Guard {
         match &mut self.role {
             Role::Lead(lead) if !matches!(message, Message::State(_)) => lead.tell(message),
             Role::Lead(_) => {}
-            // A connection that broke is seen by the next read.
-            Role::Follow(follow) => drop(follow.connection.send(message)),
+            Role::Follow(follow) => follow.send(message),
         }
     }
 

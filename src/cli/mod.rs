@@ -233,6 +233,12 @@ pub enum Parsed {
     Show(String),
 }
 
+/// What clap refuses, without its own "error: ": whoever prints it has one.
+fn refused(error: &clap::Error) -> Error {
+    let text = error.render().to_string();
+    Error::Usage(text.strip_prefix("error: ").unwrap_or(&text).to_owned())
+}
+
 impl Cli {
     /// Reads a command line, the program's name first.
     pub fn read(args: impl IntoIterator<Item = OsString>) -> Result<Parsed, Error> {
@@ -241,9 +247,9 @@ impl Cli {
         let matches = match Self::command().try_get_matches_from(args) {
             Ok(matches) => matches,
             Err(error) if !error.use_stderr() => return Ok(Parsed::Show(error.render().to_string())),
-            Err(error) => return Err(Error::Usage(error.render().to_string())),
+            Err(error) => return Err(refused(&error)),
         };
-        let cli = Self::from_arg_matches(&matches).map_err(|error| Error::Usage(error.to_string()))?;
+        let cli = Self::from_arg_matches(&matches).map_err(|error| refused(&error))?;
         cli.validate()?;
         Ok(Parsed::Run(Box::new(cli)))
     }

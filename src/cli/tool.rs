@@ -52,7 +52,7 @@ impl Tool {
         match Self::try_parse_from(args) {
             Ok(tool) => Ok(Asked::Do(tool.task)),
             Err(error) if !error.use_stderr() => Ok(Asked::Show(error.render().to_string())),
-            Err(error) => Err(Error::Usage(error.render().to_string())),
+            Err(error) => Err(super::refused(&error)),
         }
     }
 }

@@ -625,6 +625,22 @@ template <u32 BITS> struct ExtremeInputs {
   }
 };
 
+// The same of AVERAGE of one- and two-byte elements.
+template <u32 WIDTH, u32 BITS> struct AverageInputs {
+  Places<AVERAGE, WIDTH, BITS> places;
+  u32 payload, exponent, window;
+
+  FN_MEMBER AverageInputs(const Form &f, u32, const Start &start) : places(f.s, start) {
+    payload = in_lanes<WIDTH>((u32)f.s.payload);
+    exponent = in_lanes<WIDTH>((u32)f.s.exponent);
+    window = f.s.stride;
+  }
+
+  FN_MEMBER u32 four_bytes(u32 r, u32 slices, u32 tops) {
+    return (exponent | (slices & payload) | tops) & ~places.at_least(r, window);
+  }
+};
+
 template <u32 KIND> FN Pair word_of_kind(const Form &f, bool input, u32 rank, u64 k) {
   switch (f.s.width) {
     case 8: return input ? Words<KIND, 8, true>(f, rank, k).next() : Words<KIND, 8, false>(f, rank, k).next();
@@ -880,6 +896,7 @@ FN bool walked_packed(const Form &f, const RunSpec &run, Act &act, Share share) 
   if constexpr (KIND == POWER) walk_packed<PowerInputs<BITS>, WIDTH>(f, run, start, index, act, share);
   else if constexpr (KIND == LINEAR) walk_packed<LinearInputs<BITS>, WIDTH>(f, run, start, index, act, share);
   else if constexpr (KIND == EXTREME) walk_packed<ExtremeInputs<BITS>, WIDTH>(f, run, start, index, act, share);
+  else if constexpr (KIND == AVERAGE) walk_packed<AverageInputs<WIDTH, BITS>, WIDTH>(f, run, start, index, act, share);
   else if (WIDTH == 16 || f.s.is_float) walk_packed<SmallInputs<WIDTH, BITS, true>, WIDTH>(f, run, start, index, act, share);
   else if constexpr (WIDTH == 8) walk_packed<SmallInputs<8, BITS, false>, WIDTH>(f, run, start, index, act, share);
   return true;
@@ -888,7 +905,7 @@ FN bool walked_packed(const Form &f, const RunSpec &run, Act &act, Share share) 
 // This thread's share of the pieces of a form, which start at whole words of it.
 template <u32 KIND, u32 WIDTH, bool INPUT, class Act>
 FN void walk_form(const Form &f, const RunSpec &run, Act &act, Share share) {
-  const bool packed = WIDTH == 8 ? KIND != SIGNS && KIND != AVERAGE : WIDTH == 16 && KIND == BOUNDED;
+  const bool packed = WIDTH == 8 ? KIND != SIGNS : WIDTH == 16 && (KIND == BOUNDED || KIND == AVERAGE);
   if constexpr (INPUT && packed) {
     if (walked_packed<KIND, WIDTH, WIDTH>(f, run, act, share)) return;
   }

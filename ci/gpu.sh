@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Acceptance on GPUs: every collective, type, mode and failure with NCCL. Builds nothing.
 #
-#   BIN_DIR=target/release OUT=. ci/gpu.sh
+#   BIN_DIR=target/release OUT=. ci/gpu.sh [GROUP..]
+#
+# Groups: collectives types modes failures (all four).
 #
 # One GPU is enough; with two, collectives run over both as well. Needs bash, awk and an MPI launcher (MPIRUN, mpirun).
 # Every check prints PASS or FAIL; all that the binaries say goes to OUT/gpu.log, and a short table comes last. The
@@ -177,14 +179,24 @@ failures() {
   fi
 }
 
+collectives() {
+  [ "$pair" = 1 ] || every_collective 2 10 '' -b 8 -e 2M -f 4 -n 5 -w 1 -c 1
+  every_collective 1 2 '' -b 8 -e 1M -f 131072 -n 2 -w 1 -c 1
+  every_collective 4 1 shared -b 64K -e 64K -n 2 -w 1 -c 1
+}
+
+groups=("$@")
+[ $# != 0 ] || groups=(collectives types modes failures)
+for group in "${groups[@]}"; do
+  case $group in
+    collectives | types | modes | failures) ;;
+    *) echo "no group $group: collectives, types, modes, failures" >&2 && exit 1 ;;
+  esac
+done
+
 begin=$SECONDS
 nvidia-smi -L | tee -a "$log"
-[ "$pair" = 1 ] || every_collective 2 10 '' -b 8 -e 2M -f 4 -n 5 -w 1 -c 1
-every_collective 1 2 '' -b 8 -e 1M -f 131072 -n 2 -w 1 -c 1
-every_collective 4 1 shared -b 64K -e 64K -n 2 -w 1 -c 1
-types
-modes
-failures
+for group in "${groups[@]}"; do "$group"; done
 
 printf '\n' && printf '%-28s %s\n' GPUs "$gpus" 'checks passed' "$passed" 'checks failed' "$failed" seconds "$((SECONDS - begin))"
 printf 'FAILED %s\n' "${ended[@]}" | grep -v '^FAILED $'

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Before a release, not on every change: property tests with ten times the cases, and every test that involves
 # several ranks repeated, to find what fails one time in ten; whom --localize names, simulated (200 seeds) and between
-# nodes (20 runs). Repeats are the first argument (10).
+# nodes (20 runs with one rank a node, 20 with two). Repeats are the first argument (10).
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 # shellcheck source=ci/install.sh
@@ -27,6 +27,7 @@ for round in $(seq "$repeats"); do
   done
 done
 ci/cluster.sh down
-once ci/localize.sh
-echo "$failed of $((2 + repeats * 8)) runs failed"
+once ci/localize.sh 20 1
+once ci/localize.sh 20 2
+echo "$failed of $((3 + repeats * 8)) runs failed"
 [ "$failed" = 0 ]

@@ -14,6 +14,8 @@
 # MPIRUN       the launcher (mpirun)                PEER_NAME    of the peer of nccl (peer)
 # BIND         Open MPI's words for binding (--bind-to none); '--map-by slot:PE=8 --bind-to core' keeps a launch's
 #              processes where they are, without which small sizes differ by 40 % from launch to launch
+# ROTATE_MS    so often every process moves to another core (0: never), where cores differ by chance, as on a virtual
+#              machine: a launch is then a mean over cores; needs python3 and more cores than ranks
 # ARGS         further arguments of both, as words
 #
 # Ours and the peer's launches alternate as ABBA. Nothing is repeated or left out: every launch's wall time and exit
@@ -93,6 +95,11 @@ alternate() {
   local collective pair tool order own extra=()
   mkdir -p "$OUT"
   start_line "$MPIRUN"
+  if [ "${ROTATE_MS:-0}" != 0 ]; then
+    python3 "$here/rotate.py" "$ROTATE_MS" _perf > /dev/null &
+    rotating=$!
+    trap 'kill "$rotating" 2> /dev/null || true' EXIT
+  fi
   echo "# ${line[*]}; raw output in $OUT"
   for collective in $COLLECTIVES; do
     for ((pair = 1; pair <= PAIRS; pair++)); do

@@ -28,7 +28,7 @@ fn recompute(record: &Path, more: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8(output.stdout).unwrap())
 }
 
-const RUNS: [(&str, &str); 15] = [
+const RUNS: [(&str, &str); 19] = [
     ("all_reduce_perf", "-b 8 -e 1M -f 8"),
     ("all_reduce_perf", "-b 8 -e 64K -f 8 -N 7 -I 1 --order permuted --seed 5"),
     ("all_reduce_perf", "-b 8 -e 64K -f 8 -N 6 -I 1 -K 2 -z 3 --order mirrored"),
@@ -44,6 +44,10 @@ const RUNS: [(&str, &str); 15] = [
     ("alltoallv_perf", "-b 1K -e 16K -f 4"),
     ("broadcast_perf", "-b 1K -e 4K -f 4 -r -1"),
     ("sendrecv_perf", "-b 8 -e 64 -f 8 --sim-ranks 1"),
+    ("all_reduce_perf", "-b 8 -e 512 -f 8 -n 20 -z 3 -I 1 --overhead --self-test"),
+    ("all_reduce_perf", "-b 8 -e 64 -f 8 --sim-ranks 8 --localize"),
+    ("all_reduce_perf", "-b 8 -e 64 -f 8 --sim-ranks 8 --epochs 2 --localize --inject slow-link:1-6:40%"),
+    ("all_reduce_perf", "-b 8 -e 512 -f 8 -z 3 -I 1 --sim-ranks 8 --localize --inject late:5:200us"),
 ];
 
 #[test]
@@ -57,6 +61,91 @@ fn every_figure_follows_from_the_raw_series() {
         let (code, table) = recompute(&record, &["--table"]);
         assert_eq!((code, table), (Some(0), printed), "{program} {args}");
     }
+}
+
+#[test]
+fn a_matrix_follows_from_the_times_of_its_pairs() {
+    let folder = tempfile::tempdir().unwrap();
+    let (record, printed) = measured(&folder, "p2p_matrix_perf", "--sim-ranks 5");
+    let (code, text) = recompute(&record, &[]);
+    assert!(code == Some(0) && text.contains("matrix: ") && text.ends_with(" 0 differ\n"), "{text}");
+    assert_eq!(recompute(&record, &["--table"]), (Some(0), printed));
+    let original = std::fs::read(&record).unwrap();
+    for field in ["latency_us", "messages_per_s", "one_way_gbps", "alone_gbps", "link_ratio", "noise_ratio"] {
+        std::fs::write(&record, &original).unwrap();
+        assert!(change(&record, "matrix", field), "no {field}");
+        let (code, text) = recompute(&record, &[]);
+        assert!(code == Some(7) && text.contains(&format!("{field}: recorded")), "{field}: {text}");
+    }
+}
+
+#[test]
+fn what_a_diagnosis_found_follows_from_its_tests() {
+    let runs = [
+        (
+            "-z 3 -I 1 --inject late:5:200us --localize",
+            "localised",
+            &["tests", "told_late", "ratio", "excess_us"][..],
+        ),
+        ("-z 3 -I 1 -n 20 --overhead", "overhead", &["added_us", "low_us", "without_us"]),
+        ("-z 3 -I 1 -n 20 --self-test", "self_test", &["smallest_us"]),
+        ("-z 3 -I 1 -n 20 --self-test", "self_test_slow", &["smallest_pct"]),
+    ];
+    for (args, event, fields) in runs {
+        let folder = tempfile::tempdir().unwrap();
+        let args = format!("-b 8 -e 64 -f 8 --sim-ranks 8 {args}");
+        let (record, _) = measured(&folder, "all_reduce_perf", &args);
+        let original = std::fs::read_to_string(&record).unwrap();
+        for field in fields {
+            std::fs::write(&record, &original).unwrap();
+            assert!(change(&record, event, field), "no {field} in {event}");
+            let (code, text) = recompute(&record, &[]);
+            assert!(code == Some(7) && text.contains(": DIFFERS"), "{event} {field}: {text}");
+        }
+    }
+}
+
+/// Rewrites the times that a search heard.
+fn heard(record: &str, change: impl Fn(&mut Vec<Vec<f64>>)) -> String {
+    let line = |line: &str| {
+        let mut event: serde_json::Value = serde_json::from_str(line).unwrap();
+        if let Some(times) = event.pointer_mut("/trail/times_us") {
+            let mut all: Vec<Vec<f64>> = serde_json::from_value(times.take()).unwrap();
+            change(&mut all);
+            *times = serde_json::json!(all);
+        }
+        format!("{event}\n")
+    };
+    record.lines().map(line).collect()
+}
+
+#[test]
+fn a_search_that_heard_something_else_comes_to_something_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let args = "-b 8 -e 64 -f 8 --sim-ranks 8 --localize --inject slow-link:1-6:40%";
+    let (record, _) = measured(&folder, "all_reduce_perf", args);
+    let original = std::fs::read_to_string(&record).unwrap();
+    let with = |changed: String| {
+        std::fs::write(&record, changed).unwrap();
+        recompute(&record, &[])
+    };
+    assert_eq!(with(heard(&original, |_| {})).0, Some(0));
+    let (code, text) = with(heard(&original, |all| all.iter_mut().flatten().for_each(|time| *time = 1.0)));
+    assert!(code == Some(7) && text.contains("verdict"), "{text}");
+    let (code, text) = with(heard(&original, |all| all.truncate(20)));
+    assert!(code == Some(7) && text.contains("tests: recorded"), "{text}");
+}
+
+#[test]
+fn a_record_of_an_earlier_version_is_compared_as_far_as_it_goes() {
+    let folder = tempfile::tempdir().unwrap();
+    let (record, _) = measured(&folder, "all_reduce_perf", "-b 8 -e 64 -f 8 --sim-ranks 8 --localize");
+    let text = std::fs::read_to_string(&record).unwrap();
+    let at = text.find(",\"trail\":").unwrap();
+    let end = at + text[at..].find('\n').unwrap() - 1;
+    std::fs::write(&record, format!("{}{}", &text[..at], &text[end..])).unwrap();
+    let (code, said) = recompute(&record, &[]);
+    assert!(code == Some(9) && said.contains("holds no times of the tests of --localize"), "{said}");
 }
 
 /// Rewrites the first number behind `field` in the first line of `event`.

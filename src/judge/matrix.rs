@@ -5,6 +5,22 @@ use serde::{Deserialize, Serialize};
 use super::polish::Cell;
 use super::suspects::{Limits, Suspects, suspects};
 use super::{Places, lower_median};
+use crate::stats::median;
+
+/// Times of one directed pair, one for each repeat, in µs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PairTimes {
+    /// A small message each way at the same time.
+    pub latency_us: Vec<f64>,
+    /// A small message of many, one way.
+    pub message_us: Vec<f64>,
+    /// A large message, beside the other pairs of its round.
+    pub one_way_us: Vec<f64>,
+    /// The same while one comes back.
+    pub both_ways_us: Vec<f64>,
+    /// A large message one way while nobody else sends; none where it was not measured.
+    pub alone_us: Vec<f64>,
+}
 
 /// What was measured of one directed pair: medians over repeats.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,6 +42,27 @@ pub struct Link {
     pub alone_gbps: Option<f64>,
     /// One-way time over what sender, receiver and pairs of its like (in a host, or between two) explain.
     pub link_ratio: f64,
+    /// What the medians are of; absent in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times: Option<PairTimes>,
+}
+
+impl Link {
+    /// From the times of one pair; `None` where some were not measured.
+    pub fn of(from: u32, to: u32, large_bytes: u64, times: PairTimes) -> Option<Self> {
+        let gbps = |us: f64| large_bytes as f64 / us.max(1e-3) / 1e3;
+        Some(Self {
+            from,
+            to,
+            latency_us: median(&times.latency_us)?,
+            messages_per_s: 1e6 / median(&times.message_us)?.max(1e-6),
+            one_way_gbps: gbps(median(&times.one_way_us)?),
+            both_ways_gbps: gbps(median(&times.both_ways_us)?),
+            alone_gbps: median(&times.alone_us).map(gbps),
+            link_ratio: 1.0,
+            times: Some(times),
+        })
+    }
 }
 
 /// All pairs.
@@ -46,6 +83,12 @@ pub struct Matrix {
 }
 
 impl Matrix {
+    /// From all links, which are not yet taken apart.
+    pub fn of(small_bytes: u64, large_bytes: u64, links: Vec<Link>) -> Self {
+        let (send_ratio, recv_ratio) = (Vec::new(), Vec::new());
+        Self { small_bytes, large_bytes, links, send_ratio, recv_ratio, noise_ratio: 1.0 }
+    }
+
     /// Takes the one-way times apart, and says who stands out.
     pub fn decompose(&mut self, places: &Places) -> Suspects {
         let cell = |link: &Link| Cell { from: link.from, to: link.to, y: -link.one_way_gbps.max(1e-9).ln() };
@@ -98,16 +141,9 @@ mod tests {
             both_ways_gbps: rate(from, to),
             alone_gbps: None,
             link_ratio: 0.0,
+            times: None,
         };
-        let links = pairs.map(link).collect();
-        let mut matrix = Matrix {
-            small_bytes: 8,
-            large_bytes: 1 << 22,
-            links,
-            send_ratio: Vec::new(),
-            recv_ratio: Vec::new(),
-            noise_ratio: 0.0,
-        };
+        let mut matrix = Matrix::of(8, 1 << 22, pairs.map(link).collect());
         let found = matrix.decompose(&Places::of(&(0..6).collect::<Vec<_>>()));
         assert!(
             (matrix.send_ratio[2] - 2.0).abs() < 0.02 && (matrix.recv_ratio[2] - 1.0).abs() < 0.02,

@@ -10,14 +10,16 @@ mod own;
 mod polish;
 mod rounds;
 mod suspects;
+mod trail;
 mod verdict;
 
 pub use compare::{REPEATS, is_slow};
 pub use localiser::{Localiser, bound};
-pub use matrix::{Link, Matrix};
+pub use matrix::{Link, Matrix, PairTimes};
 pub use polish::{Cell, Polished, polish};
 pub use rounds::tournament;
 pub use suspects::{Limits, Suspects, suspects};
+pub use trail::Trail;
 pub use verdict::{Blame, Finding, Verdict};
 
 use serde::{Deserialize, Serialize};

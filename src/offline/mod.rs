@@ -2,6 +2,7 @@
 
 mod agreement;
 mod baseline;
+mod matrix;
 mod recompute;
 mod source;
 

@@ -1,14 +1,16 @@
 //! `critrank recompute`: every printed figure once more, from the record's raw series.
 
 use super::agreement::Account;
+use super::matrix;
 use super::source::Source;
 use crate::aggregate::{
-    Case, Compared, LateObserver, LateVerdict, Model, Observer, RankSample, Row, Series, Speeds,
-    Statistician, Statistics, Totals, drifting, late, models,
+    Case, Compared, LateObserver, LateVerdict, Model, Observer, Overhead, RankSample, Row, Series, Speeds,
+    Statistician, Statistics, Totals, drifting, late, models, overhead, smallest_found,
 };
 use crate::error::{Error, Result};
+use crate::judge::{Trail, Verdict};
 use crate::report::record::{self, Event};
-use crate::report::{Outcome, Preamble, drift_words, table};
+use crate::report::{Outcome, Preamble, drift_words, places_of, table};
 
 /// What came out.
 pub(super) struct Recomputed {
@@ -24,17 +26,27 @@ pub(super) fn recompute(bytes: &[u8]) -> Result<Recomputed> {
     let Some(Event::Start { preamble, .. }) = record.events.first() else {
         return Err(Error::Setup("this is no critrank record: its first line is no start".to_owned()));
     };
+    let mut found = if record.events.iter().any(|event| matches!(event, Event::Matrix(_))) {
+        matrix::recompute(preamble, &record.events)
+    } else {
+        sweep(preamble, &record.events)?
+    };
+    let unreadable = record.unreadable.len();
+    if unreadable > 0 {
+        found.account.remarks.push(format!("{unreadable} lines cannot be read"));
+        found.account.incomplete = true;
+    }
+    Ok(found)
+}
+
+/// What a record of a sweep comes to.
+fn sweep(preamble: &Preamble, events: &[Event]) -> Result<Recomputed> {
     let mut again = Again::new(preamble)?;
-    for event in &record.events {
+    for event in events {
         again.take(event);
     }
     if !again.finished {
         again.account.remarks.push("the run did not finish: there is no footer to compare".to_owned());
-    }
-    let unreadable = record.unreadable.len();
-    if unreadable > 0 {
-        again.account.remarks.push(format!("{unreadable} lines cannot be read"));
-        again.account.incomplete = true;
     }
     Ok(Recomputed { account: again.account, table: again.table })
 }
@@ -95,6 +107,18 @@ impl<'a> Again<'a> {
             Event::LateRank(verdict) => self.late_rank.push(*verdict),
             Event::Model(model) => self.models.push(model.clone()),
             Event::Finding { kind, text, .. } if kind == "drift" => self.drifts.push(text.clone()),
+            Event::Overhead { size_bytes, overhead, pairs_us } => {
+                self.overhead(*size_bytes, overhead, pairs_us);
+            }
+            Event::SelfTest { smallest_us, trials, ladder, .. } => {
+                let again = smallest_found(ladder.iter().rev(), *trials);
+                self.account.compare("self-test of lateness".to_owned(), smallest_us, &again);
+            }
+            Event::SelfTestSlow { smallest_pct, trials, ladder, .. } => {
+                let again = smallest_found(ladder.iter(), *trials);
+                self.account.compare("self-test of slow-downs".to_owned(), smallest_pct, &again);
+            }
+            Event::Localised { tests, verdict, trail, .. } => self.localised(*tests, verdict, trail.as_ref()),
             Event::Finish { exit_code, outcome } => self.finish(*exit_code, outcome),
             _ => {}
         }
@@ -132,6 +156,34 @@ impl<'a> Again<'a> {
         let side =
             |case: &Case| recorded.iter().find(|of| of.case == *case).and_then(|of| of.expected.clone());
         self.account.compare("expected".to_owned(), &recorded, &self.speeds.beside(side).as_slice());
+    }
+
+    fn overhead(&mut self, size_bytes: u64, recorded: &Overhead, pairs_us: &[[f64; 2]]) {
+        if pairs_us.is_empty() {
+            return self.lacks("blocks of --overhead");
+        }
+        let name = format!("overhead at {size_bytes}");
+        self.account.compare(name, &Some(*recorded), &overhead(pairs_us));
+    }
+
+    /// The search once more: the same tests, which hear the same times.
+    fn localised(&mut self, tests: u64, verdict: &Verdict, trail: Option<&Trail>) {
+        let Some(trail) = trail else { return self.lacks("times of the tests of --localize") };
+        let again = trail.replay(places_of(&self.preamble.sites));
+        let figures = |tests: u64, told_late: Option<u32>, verdict: &Verdict| serde_json::json!({ "tests": tests, "told_late": told_late, "verdict": verdict });
+        let told_late = match self.late.verdict() {
+            Some(LateVerdict::Named { rank, .. }) => Some(rank),
+            _ => None,
+        };
+        let recorded = figures(tests, trail.told_late, verdict);
+        let recomputed = figures(again.asked() as u64, told_late, &again.verdict());
+        self.account.compare("localised".to_owned(), &recorded, &recomputed);
+    }
+
+    /// An earlier version did not keep this.
+    fn lacks(&mut self, what: &str) {
+        self.account.remarks.push(format!("the record holds no {what}"));
+        self.account.incomplete = true;
     }
 
     fn finish(&mut self, exit_code: u8, recorded: &Outcome) {

@@ -83,6 +83,7 @@ pub fn csv(matrix: &Matrix) -> String {
             both_ways_gbps,
             alone_gbps,
             link_ratio,
+            times: _,
         } = link;
         let alone = alone_gbps.map(|rate| rate.to_string()).unwrap_or_default();
         let _ = writeln!(
@@ -108,6 +109,7 @@ mod tests {
             both_ways_gbps: 30.0,
             alone_gbps,
             link_ratio: 1.0,
+            times: None,
         };
         Matrix {
             small_bytes: 8,

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::aggregate::Critical;
 use crate::backend::{Device, Kind, Library};
 use crate::error::Exit;
+use crate::judge::Places;
 use crate::vocab::Cadence;
 
 /// Where a rank runs.
@@ -40,6 +41,11 @@ pub struct Site {
     pub local_rank: u32,
     /// Its device.
     pub device: Device,
+}
+
+/// Where ranks sit, in rank order.
+pub fn places_of(sites: &[Site]) -> Places {
+    Places::of(&sites.iter().map(|site| site.host.as_str()).collect::<Vec<_>>())
 }
 
 /// What is known before the first row.

@@ -11,7 +11,7 @@ use crate::backend::transport::Link;
 use crate::cli::{Extent, Order};
 use crate::clock::Timer;
 use crate::error::{Error, Result};
-use crate::judge::{Matrix, Verdict};
+use crate::judge::{Matrix, Trail, Verdict};
 use crate::session::traffic::Flow;
 use crate::session::watch::Culprit;
 use crate::vocab::Dtype;
@@ -126,6 +126,9 @@ pub enum Event {
         /// Per operation.
         #[serde(flatten)]
         overhead: Overhead,
+        /// Its pairs of blocks, without and with `-I`, in µs per operation.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pairs_us: Vec<[f64; 2]>,
     },
     /// With `--self-test`: which lateness is found here.
     SelfTest {
@@ -221,6 +224,9 @@ pub enum Event {
         /// The names with their evidence, or why there is none.
         #[serde(flatten)]
         verdict: Verdict,
+        /// What it follows from.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        trail: Option<Trail>,
     },
     /// The run came to its end.
     Finish {

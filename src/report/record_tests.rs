@@ -106,6 +106,13 @@ fn matrix() -> Event {
         both_ways_gbps: 30.5,
         alone_gbps: Some(41.5),
         link_ratio: 1.01,
+        times: Some(judge::PairTimes {
+            latency_us: vec![5.2],
+            message_us: vec![0.6],
+            one_way_us: vec![0.025],
+            both_ways_us: vec![0.03],
+            alone_us: vec![0.024],
+        }),
     };
     Event::Matrix(Matrix {
         small_bytes: 8,
@@ -115,6 +122,11 @@ fn matrix() -> Event {
         recv_ratio: vec![1.01, 0.99],
         noise_ratio: 1.005,
     })
+}
+
+fn trail() -> judge::Trail {
+    let times_us = vec![vec![10.5, 11.25], vec![9.5]];
+    judge::Trail { own_first: true, told_late: Some(1), times_us, stopped: Some("time is up".to_owned()) }
 }
 
 fn named() -> judge::Verdict {
@@ -188,11 +200,12 @@ fn events() -> Vec<Event> {
             end_time: "2026-11-30 12:02:46".to_owned(),
         },
         matrix(),
-        Event::Localised { tests: 180, took_us: 7.2e6, verdict: named() },
+        Event::Localised { tests: 180, took_us: 7.2e6, verdict: named(), trail: Some(trail()) },
         Event::Localised {
             tests: 45,
             took_us: 0.9e6,
             verdict: judge::Verdict::NotLocalised { reasons: vec!["time is up".to_owned()] },
+            trail: None,
         },
         expected(),
         Event::Ended { exit_code: 0, end_time: "2026-11-30 12:02:46".to_owned() },
@@ -278,7 +291,7 @@ fn arrival_events() -> [Event; 5] {
         Event::Clocks { timer, others: vec![clock] },
         Event::LateRank(named),
         Event::LateRank(LateVerdict::NotDistinguishable { threshold_us: 8.5, cases: 2, distinct: 1 }),
-        Event::Overhead { size_bytes: 8, overhead },
+        Event::Overhead { size_bytes: 8, overhead, pairs_us: vec![[10.5, 10.75]] },
         Event::SelfTest {
             size_bytes: 8,
             rank: 1,

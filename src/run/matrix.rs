@@ -4,12 +4,11 @@ use super::agreement::together;
 use super::reporter::{Reporter, local_time};
 use crate::cli::Cli;
 use crate::error::{Exit, Result};
-use crate::judge::{Link, Matrix, Places, Shape, Size, Suspects, Test, tournament};
+use crate::judge::{Link, Matrix, PairTimes, Shape, Size, Suspects, Test, tournament};
 use crate::measure::{Bench, Load};
 use crate::report::record::Event;
 use crate::report::sink::Level;
-use crate::report::{matrix, table};
-use crate::stats::median;
+use crate::report::{matrix, places_of, table};
 
 /// Bytes of a small message, and how many are sent together where their rate counts.
 const SMALL_BYTES: u64 = 8;
@@ -70,8 +69,7 @@ pub(super) fn measure(
         alone(bench, &pairs, large_bytes, &mut samples)?;
     }
     let found = reporter.map(|reporter| {
-        let hosts: Vec<&str> = reporter.preamble.sites.iter().map(|site| site.host.as_str()).collect();
-        let places = Places::of(&hosts);
+        let places = places_of(&reporter.preamble.sites);
         let mut matrix = summary(&mut samples, large_bytes);
         let found = matrix.decompose(&places);
         (matrix, found, places)
@@ -139,31 +137,11 @@ fn summary(samples: &mut Samples, large_bytes: u64) -> Matrix {
     let ranks = samples.ranks;
     let mut links = Vec::new();
     for (from, to) in (0..ranks).flat_map(|from| (0..ranks).map(move |to| (from, to))) {
-        let medians = samples.of(from, to).each_ref().map(|times| median(times));
-        let [Some(latency_us), Some(message_us), Some(one_way_us), Some(both_ways_us), alone_us] = medians
-        else {
-            continue;
-        };
-        let gbps = |us: f64| large_bytes as f64 / us.max(1e-3) / 1e3;
-        links.push(Link {
-            from,
-            to,
-            latency_us,
-            messages_per_s: 1e6 / message_us.max(1e-6),
-            one_way_gbps: gbps(one_way_us),
-            both_ways_gbps: gbps(both_ways_us),
-            alone_gbps: alone_us.map(gbps),
-            link_ratio: 1.0,
-        });
+        let [latency_us, message_us, one_way_us, both_ways_us, alone_us] = samples.of(from, to).clone();
+        let times = PairTimes { latency_us, message_us, one_way_us, both_ways_us, alone_us };
+        links.extend(Link::of(from, to, large_bytes, times));
     }
-    Matrix {
-        small_bytes: SMALL_BYTES,
-        large_bytes,
-        links,
-        send_ratio: Vec::new(),
-        recv_ratio: Vec::new(),
-        noise_ratio: 1.0,
-    }
+    Matrix::of(SMALL_BYTES, large_bytes, links)
 }
 
 fn show(reporter: &Reporter, cli: &Cli, matrix: &Matrix, found: &Suspects) -> Result<()> {

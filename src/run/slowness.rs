@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::reporter::Reporter;
 use super::trials::alarms;
+use crate::aggregate::smallest_found;
 use crate::error::Result;
 use crate::judge::{REPEATS, Shape, Size, Test, is_slow};
 use crate::measure::{Bench, Load};
@@ -96,7 +97,7 @@ struct Slowness {
 
 fn say(reporter: &Reporter, found: Slowness) {
     let Slowness { last, bytes, ladder, healthy_trials, false_alarms } = found;
-    let smallest_pct = smallest(&ladder);
+    let smallest_pct = smallest_found(ladder.iter(), EACH);
     let complete = ladder.len() == LADDER.len() && healthy_trials == HEALTHY;
     let steps: Vec<String> = ladder.iter().map(|(pct, found)| format!("{pct} % {found}/{EACH}")).collect();
     let answer = match (smallest_pct, ladder.len()) {
@@ -125,22 +126,9 @@ fn say(reporter: &Reporter, found: Slowness) {
     }
 }
 
-/// The smallest slow-down that was found every time, as all larger ones were.
-fn smallest(ladder: &[(u32, usize)]) -> Option<u32> {
-    ladder.iter().take_while(|(_, found)| *found == EACH).last().map(|(pct, _)| *pct)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_smallest_is_the_last_before_one_was_missed() {
-        assert_eq!(smallest(&[(40, 5), (20, 5), (10, 2), (5, 5)]), Some(20));
-        assert_eq!(smallest(&[(40, 4), (20, 5)]), None);
-        assert_eq!(smallest(&[(40, 5), (20, 5), (10, 5), (5, 5)]), Some(5));
-        assert_eq!(smallest(&[]), None);
-    }
 
     #[test]
     fn a_longer_message_takes_as_long_as_over_a_slower_link() {

@@ -4,7 +4,7 @@
 use super::reporter::Reporter;
 use super::sweep;
 use super::timing::Timing;
-use crate::aggregate::{LateObserver, LateVerdict, PAIRS, late, overhead};
+use crate::aggregate::{LateObserver, LateVerdict, PAIRS, late, overhead, smallest_found};
 use crate::error::Result;
 use crate::measure::{Bench, Delay, Target};
 use crate::report::record::Event;
@@ -44,7 +44,8 @@ pub(super) fn measure_overhead(
                  blocks, 95.9 % interval; not subtracted anywhere)",
                 target.bytes, found.added_us, found.low_us, found.high_us, found.without_us
             );
-            reporter.found(&Event::Overhead { size_bytes: target.bytes, overhead: found }, &text);
+            let event = Event::Overhead { size_bytes: target.bytes, overhead: found, pairs_us: longest };
+            reporter.found(&event, &text);
         }
     }
     Ok(())
@@ -88,7 +89,7 @@ pub(super) fn self_test(
     }
     bench.delay = before;
     let Some(reporter) = reporter else { return Ok(()) };
-    let smallest_us = smallest(&ladder);
+    let smallest_us = smallest_found(ladder.iter().rev(), EACH);
     let steps: Vec<String> = ladder.iter().map(|(us, found)| format!("{us} us {found}/{EACH}")).collect();
     let answer = smallest_us.map_or_else(
         || "no lateness that was tried is found every time".to_owned(),
@@ -124,12 +125,6 @@ pub(super) fn alarms(false_alarms: usize, trials: usize) -> String {
     format!("{false_alarms} false alarms in {trials} healthy trials{bound}")
 }
 
-/// The smallest lateness from which on all were found every time; the ladder ends with it and the next.
-fn smallest(ladder: &[(f64, usize)]) -> Option<f64> {
-    let missed = ladder.iter().rposition(|(_, found)| *found < EACH).map_or(0, |at| at + 1);
-    ladder.get(missed).map(|(us, _)| *us)
-}
-
 /// Both placements, judged as a run would be; at rank 0 the rank that is named.
 fn trial(bench: &mut Bench<'_>, target: &Target, timing: &mut Timing<'_>) -> Result<Option<u32>> {
     let mut observer = LateObserver::default();
@@ -145,23 +140,4 @@ fn trial(bench: &mut Bench<'_>, target: &Target, timing: &mut Timing<'_>) -> Res
         Some(LateVerdict::Named { rank, .. }) => Some(rank),
         _ => None,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_smallest_is_the_first_from_which_nothing_is_missed() {
-        let found = |counts: &[usize]| {
-            let ladder: Vec<(f64, usize)> = (1..).map(f64::from).zip(counts.iter().copied()).collect();
-            smallest(&ladder)
-        };
-        assert_eq!(found(&[0, 2, 5, 5]), Some(3.0));
-        assert_eq!(found(&[5, 2, 5, 5]), Some(3.0));
-        assert_eq!(found(&[5, 5]), Some(1.0));
-        assert_eq!(found(&[0, 0, 4]), None);
-        assert_eq!(found(&[0, 0, 5]), Some(3.0));
-        assert_eq!(found(&[]), None);
-    }
 }

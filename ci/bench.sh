@@ -96,11 +96,11 @@ alternate() {
   mkdir -p "$OUT"
   start_line "$MPIRUN"
   if [ "${ROTATE_MS:-0}" != 0 ]; then
-    python3 "$here/rotate.py" "$ROTATE_MS" _perf > /dev/null &
+    python3 "$here/rotate.py" "$ROTATE_MS" _perf $$ > /dev/null &
     rotating=$!
     trap 'kill "$rotating" 2> /dev/null || true' EXIT
   fi
-  echo "# ${line[*]}; raw output in $OUT"
+  echo "# ${line[*]}; raw output in $OUT; another core every ${ROTATE_MS:-0} ms (0: never)"
   for collective in $COLLECTIVES; do
     for ((pair = 1; pair <= PAIRS; pair++)); do
       order=("$@")
@@ -122,6 +122,9 @@ alternate() {
       done
     done
   done
+  if [ -n "${rotating:-}" ] && ! kill -0 "$rotating" 2> /dev/null; then
+    echo "# rotate.py ended early: the processes were not moved" && failed=1
+  fi
   analyse "$OUT" || failed=1
 }
 

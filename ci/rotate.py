@@ -1,7 +1,8 @@
-"""Moves processes from core to core, so that a launch's figures are means over cores: rotate.py MS SUFFIX.
+"""Moves processes from core to core, so that a launch's figures are means over cores: rotate.py MS SUFFIX PARENT.
 
-Every MS milliseconds each process whose name ends with SUFFIX gets another core, at random, for all its threads: of n
-processes the k-th (by process id) one of the k-th n-th of the cores. The last core is left to this program."""
+Every MS milliseconds each descendant of process PARENT whose program ends with SUFFIX gets a core at random for all
+its threads: of n such processes the k-th (by process id) one of the k-th n-th of the cores. The last core is left to
+this program."""
 
 import contextlib
 import os
@@ -13,13 +14,23 @@ import time
 LOOK_EVERY_S = 0.1
 
 
-def found(suffix):
-    pids = []
+def found(suffix, parent):
+    parents, named = {}, set()
     for folder in pathlib.Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if (folder / "comm").read_text().rstrip().endswith(suffix):
-                pids.append(int(folder.name))
-    return sorted(pids)
+            pid = int(folder.name)
+            # The name before it is in brackets, and may hold anything.
+            parents[pid] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            # Not `comm`, which is cut after 15 letters.
+            if (folder / "cmdline").read_bytes().split(b"\0")[0].endswith(suffix.encode()):
+                named.add(pid)
+    return sorted(pid for pid in named if descends(pid, parent, parents))
+
+
+def descends(pid, parent, parents):
+    while pid > 1 and pid != parent:
+        pid = parents.get(pid, 0)
+    return pid == parent
 
 
 def move(pid, cores):
@@ -30,7 +41,7 @@ def move(pid, cores):
 
 
 def main():
-    pause_s, suffix = float(sys.argv[1]) / 1e3, sys.argv[2]
+    pause_s, suffix, parent = float(sys.argv[1]) / 1e3, sys.argv[2], int(sys.argv[3])
     *cores, own = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {own})
     random.seed(1)
@@ -38,7 +49,7 @@ def main():
     while True:
         now = time.monotonic()
         if now - looked > LOOK_EVERY_S:
-            pids, looked = found(suffix), now
+            pids, looked = found(suffix, parent), now
         for k, pid in enumerate(pids):
             share = cores[k * len(cores) // len(pids) : (k + 1) * len(cores) // len(pids)]
             move(pid, share or cores)

@@ -89,7 +89,7 @@ pub fn shaping(all: impl IntoIterator<Item = (String, String)>) -> Vec<(String, 
 
 /// Why `-z G` cannot work in this environment: calls return only when their work is done, or streams wait for each
 /// other, and behind a closed gate that is never.
-pub fn serial(get: impl Fn(&str) -> Option<String>) -> Option<String> {
+pub fn why_no_gate(get: impl Fn(&str) -> Option<String>) -> Option<String> {
     let value = |name: &'static str| get(name).map(|value| (name, value));
     let blocking = value("CUDA_LAUNCH_BLOCKING").filter(|(_, value)| !matches!(value.as_str(), "" | "0"));
     let alone = || value("CUDA_DEVICE_MAX_CONNECTIONS").filter(|(_, value)| value == "1");
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn what_would_hold_a_gate_for_ever_is_told() {
-        let told = |name: &str, value: &str| serial(|asked| (asked == name).then(|| value.to_owned()));
+        let told = |name: &str, value: &str| why_no_gate(|asked| (asked == name).then(|| value.to_owned()));
         let (blocking, connections) = ("CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_MAX_CONNECTIONS");
         assert!(told(blocking, "1").is_some_and(|why| why.contains("CUDA_LAUNCH_BLOCKING=1")));
         assert!(told(connections, "1").is_some_and(|why| why.contains("CUDA_DEVICE_MAX_CONNECTIONS=1")));

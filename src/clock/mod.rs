@@ -120,10 +120,17 @@ impl Track {
         Some(fit)
     }
 
-    /// The drift that errors of the first and the last point alone may come to.
+    /// The drift that errors alone may come to, as the two points say that say most of it.
     fn doubt(&self) -> f64 {
-        let (Some(first), Some(last)) = (self.points.front(), self.points.back()) else { return 0.0 };
-        (first.error_ns + last.error_ns) / difference(last.at_ns, first.at_ns).max(1.0)
+        let pairs = self
+            .points
+            .iter()
+            .enumerate()
+            .flat_map(|(at, first)| self.points.iter().skip(at + 1).map(move |last| (first, last)));
+        let doubts = pairs.map(|(first, last)| {
+            (first.error_ns + last.error_ns) / difference(last.at_ns, first.at_ns).max(1.0)
+        });
+        doubts.fold(f64::INFINITY, f64::min)
     }
 }
 

@@ -97,6 +97,18 @@ fn what_errors_alone_may_come_to_is_no_drift() {
 }
 
 #[test]
+fn one_bad_burst_hides_no_drift() {
+    let mut track = Track::default();
+    // 20 ppm over 7 s; the first burst is bad.
+    for second in 0..8_u64 {
+        let error_ns = if second == 0 { 2e6 } else { 5_000.0 };
+        let offset_ns = 20_000.0 * second as f64;
+        track.push(Point { at_ns: second * 1_000_000_000, offset_ns, error_ns, round_trip_ns: 10_000 });
+    }
+    assert!(track.fit().is_some_and(|fit| (fit.drift_ppm - 20.0).abs() < 1e-6));
+}
+
+#[test]
 fn drift_is_found_and_old_points_are_left_behind() {
     let mut hosts =
         Hosts { offset_ns: 3e9, drift_ppm: 40.0, floor_ns: 10_000, noise: fastrand::Rng::with_seed(4) };

@@ -163,7 +163,7 @@ impl Localiser {
         }
     }
 
-    /// Ranks beside those that were named of whom nothing more is asked, being too few to compare; 0 where that is not so.
+    /// Ranks beside those that were named whose traffic is not compared, since they are too few; 0 where that is not so.
     pub fn unasked(&self) -> usize {
         let named = self.left.len() < self.places.ranks() as usize;
         if named && (2..=COMPANY).contains(&self.left.len()) { self.left.len() } else { 0 }
@@ -184,10 +184,11 @@ impl Localiser {
         }
     }
 
-    /// Starts a search among the ranks that are left.
+    /// Starts a search among the ranks that are left, where these are enough for one of them to be the exception.
     fn search(&mut self) {
         match self.left.len() {
             0 | 1 => self.enter(Stage::Done, Vec::new()),
+            _ if self.unasked() > 0 => self.enter(Stage::Done, Vec::new()),
             ..=FEW => self.all_pairs(),
             _ => {
                 let halves: Vec<_> = splits(&self.left).into_iter().map(Vec::from).collect();
@@ -308,7 +309,7 @@ impl Localiser {
         let mut names = candidates(&self.places, &self.left, small, large)?;
         let ranks = names.iter().any(|blame| !blame.is_link());
         // Until all pairs have been seen, one bad link may be one of many; and where few ranks are left, a bad rank
-        // hides them: they have their turn when it is gone.
+        // hides them: they have their turn when it is gone, where enough ranks are left.
         let early = self.stage != Stage::Full || (self.left.len() <= FEW && ranks);
         names.retain(|blame| !(early && blame.is_link()));
         Ok(names)

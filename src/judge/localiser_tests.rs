@@ -117,18 +117,41 @@ fn a_late_rank_comes_first_and_a_slow_one_after_it() {
 
 #[test]
 fn of_few_ranks_one_is_named_since_the_others_are_too_few_to_compare() {
-    let fabric = |test: &Test, group: &[u32], second: f64| {
-        let slow = |from| [1.0, 1.0, 6.0, second][from as usize % 4];
-        fabric(test, group, |from, _| slow(from))
+    let two_slow = |test: &Test, group: &[u32], first: f64, second: f64| {
+        fabric(test, group, |from, _| [1.0, 1.0, first, second, 1.0][from as usize])
     };
     // Seen together with the first, or when it is gone.
     for second in [3.0, 1.3] {
-        let localiser = run(4, |test, group| fabric(test, group, second));
+        let localiser = run(4, |test, group| two_slow(test, group, 6.0, second));
         assert_eq!(blamed(&localiser), [Blame::SlowSender { rank: 2 }], "{second}");
         assert_eq!(localiser.unasked(), 3);
+        let Verdict::Named { findings } = localiser.verdict() else { panic!("{second}") };
+        assert!((findings[0].ratio - 6.0).abs() < 0.2, "compared with who is not accused: {findings:?}");
     }
-    let localiser = run(5, |test, group| fabric(test, group, 3.0));
+    // Nearly alike: one is named, not none.
+    let localiser = run(4, |test, group| two_slow(test, group, 2.5, 2.4));
+    assert_eq!(blamed(&localiser), [Blame::SlowSender { rank: 2 }]);
+    // Many suspects are no pattern, however few ranks there are beside them.
+    let localiser =
+        run(8, |test, group| fabric(test, group, |from, to| if from < 3 || to > 4 { 3.0 } else { 1.0 }));
+    assert!(matches!(localiser.verdict(), Verdict::NotLocalised { .. }), "{localiser:?}");
+    let localiser = run(5, |test, group| two_slow(test, group, 6.0, 3.0));
     assert_eq!(blamed(&localiser), [Blame::SlowSender { rank: 2 }, Blame::SlowSender { rank: 3 }]);
+}
+
+#[test]
+fn a_gpu_by_itself_is_looked_at_however_few_are_left() {
+    let mut localiser = Localiser::new(Places::of(&[0, 1, 2, 3]), Limits::default()).own_first();
+    localiser.told_late(1);
+    while let Some(test) = localiser.ask() {
+        let time = |group: &Vec<u32>| match test.shape {
+            Shape::Own => [30.0, 30.0, 30.0, 60.0][group[0] as usize],
+            _ => fabric(&test, group, |_, _| 1.0) + if group.contains(&1) { 200.0 } else { 0.0 },
+        };
+        let times = test.groups.iter().map(time).collect();
+        localiser.tell(test, times);
+    }
+    assert_eq!(blamed(&localiser), [Blame::LateRank { rank: 1 }, Blame::SlowGpu { rank: 3 }]);
 }
 
 #[test]

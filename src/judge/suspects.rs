@@ -139,9 +139,6 @@ pub(super) fn candidates(
         names.push(name);
     }
     names.extend(slow.into_iter().map(|rank| one_rank(rank, large)));
-    if names.iter().map(|name| name.ranks().len()).sum::<usize>() + COMPANY > left.len() {
-        names = worst(names, small, large);
-    }
     if names.len() > MOST {
         return Err(format!("{} ranks stand out, without a pattern that is known", names.len()));
     }
@@ -149,16 +146,6 @@ pub(super) fn candidates(
     let links = large.links.iter().filter(touched).take(MOST_LINKS);
     names.extend(links.map(|(from, to, _)| Blame::SlowLink { from: *from, to: *to }));
     Ok(names)
-}
-
-/// The one that stands out most.
-fn worst(names: Vec<Blame>, small: &Suspects, large: &Suspects) -> Vec<Blame> {
-    let part = |name: &Blame| {
-        let from = if matches!(name, Blame::LateRank { .. }) { small } else { large };
-        let parts = name.ranks().into_iter().flat_map(|rank| [from.send.get(&rank), from.recv.get(&rank)]);
-        parts.flatten().copied().fold(0.0, f64::max)
-    };
-    names.into_iter().max_by(|a, b| part(a).total_cmp(&part(b))).into_iter().collect()
 }
 
 /// Both ways only where neither way is much worse: what one way does to the other (acknowledgements, a shared core) is

@@ -68,7 +68,7 @@ pub struct ClockState {
     pub error_us: f64,
     /// Fastest round trip, in µs.
     pub round_trip_us: f64,
-    /// How fast it gains, in 10^-6, over the last comparisons.
+    /// How fast it gains, in 10^-6, over the last comparisons; 0 where their errors alone could come to as much.
     pub drift_ppm: f64,
 }
 

@@ -100,7 +100,7 @@ fn report(reporter: &Reporter, localiser: &Localiser, trail: Trail, took: Durati
     }
     if let rest @ 1.. = localiser.unasked() {
         let text = format!(
-            "the other {rest} ranks are too few to be compared with each other: run again without what was named"
+            "the other {rest} ranks are too few to compare their traffic: run again when what was named is mended"
         );
         sink.note(Level::Info, &text);
     }

@@ -12,7 +12,7 @@ use super::sweep::Range;
 use super::timing::Timing;
 use super::{Job, agreement, setup, slowness, traffic, trials};
 use crate::backend::{Backend, Kind, Memory, Usage};
-use crate::cli::env::serial;
+use crate::cli::env::why_no_gate;
 use crate::error::{Error, Exit, Result};
 use crate::judge::{Shape, Size};
 use crate::measure::{Bench, Delay, Settings, Spent, Target, flipped, rule};
@@ -259,7 +259,7 @@ impl Job<'_> {
         let shared = (sharing > 1).then(|| {
             format!("{sharing} ranks share a GPU, and a gate of one would hold the others; give each its own, or use -z 3")
         });
-        let refused = shared.or_else(|| serial(|name| std::env::var(name).ok()));
+        let refused = shared.or_else(|| why_no_gate(|name| std::env::var(name).ok()));
         let refused =
             refused.filter(|_| self.cli.gated()).map(|why| Error::Unsupported(format!("-z G: {why}")));
         together(control, &self.who.host, refused.map_or(Ok(()), Err))

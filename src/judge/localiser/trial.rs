@@ -86,31 +86,50 @@ impl Localiser {
     /// Who slows a ring down too is named.
     pub(super) fn heard_rings(&mut self) {
         let heard = Comparison::heard(&self.heard);
-        let mut gone = Vec::new();
-        let known = self.findings.len();
+        let mut confirmed = Vec::new();
         for (trial, pairs) in std::mem::take(&mut self.trials).into_iter().zip(heard) {
-            if !compare::confirmed(&trial.blame, &pairs) {
-                let text =
-                    format!("{} {:?}: slow alone, not in a ring", trial.blame.kind(), trial.blame.ranks());
-                self.doubts.push(text);
-                continue;
+            if compare::confirmed(&trial.blame, &pairs) {
+                confirmed.extend(compare::finding(trial.blame, &trial.alone));
+            } else {
+                let (kind, ranks) = (trial.blame.kind(), trial.blame.ranks());
+                self.doubts.push(format!("{kind} {ranks:?}: slow alone, not in a ring"));
             }
-            if !trial.blame.is_link() {
-                gone.extend(trial.blame.ranks());
-            }
-            let found = compare::finding(trial.blame, &trial.alone);
-            // Arrivals are one more confirmation, of another kind.
-            let told = u32::from(self.from == Stage::Told);
-            self.findings
-                .extend(found.map(|found| Finding { confirmations: found.confirmations + told, ..found }));
         }
+        let mut named = self.exceptions(confirmed);
+        // Arrivals are one more confirmation, of another kind.
+        let told = u32::from(self.from == Stage::Told);
+        for finding in &mut named {
+            finding.confirmations += told;
+        }
+        let gone = ranks_of(&named);
         self.left.retain(|rank| !gone.contains(rank));
-        let enough = self.findings.len() >= MOST || self.findings.len() == known;
+        let none = named.is_empty();
+        self.findings.extend(named);
+        let enough = self.findings.len() >= MOST || none;
         match self.from {
-            _ if !gone.is_empty() && self.left.len() <= COMPANY => self.enter(Stage::Done, Vec::new()),
             Stage::Full if self.places.ranks() as usize > FEW => self.enter(Stage::Done, Vec::new()),
             stage if enough || gone.is_empty() => self.go_on(stage),
             stage => self.search_after(stage),
         }
     }
+
+    /// Of those that are confirmed, the exceptions: all where enough others are left beside their ranks, else of the ranks
+    /// the one that stands out most.
+    fn exceptions(&self, mut confirmed: Vec<Finding>) -> Vec<Finding> {
+        if ranks_of(&confirmed).len() + COMPANY > self.left.len() {
+            let ranks = confirmed.iter().filter(|finding| !finding.blame.is_link());
+            let most = ranks.max_by(|a, b| a.ratio.total_cmp(&b.ratio)).map(|finding| finding.blame.clone());
+            confirmed.retain(|finding| finding.blame.is_link() || Some(&finding.blame) == most.as_ref());
+        }
+        confirmed
+    }
+}
+
+/// The ranks that are named as such, not as ends of links.
+fn ranks_of(findings: &[Finding]) -> Vec<u32> {
+    findings
+        .iter()
+        .filter(|finding| !finding.blame.is_link())
+        .flat_map(|finding| finding.blame.ranks())
+        .collect()
 }

@@ -82,11 +82,23 @@ impl Follow {
         }
     }
 
-    /// Until when rank 0 is given time for a judgement of its own, which knows more: on what it was told, or where it
-    /// cannot be told, on the deadline that passes there as well.
+    /// How long rank 0 is given for a judgement of its own, which knows more: on what it was told, or where it cannot be
+    /// told, on the deadline that passes there as well.
     fn patience(&self, cause: &Cause) -> Duration {
         let waits = self.connection.is_some() || matches!(cause, Cause::Deadline { .. });
         if waits { ESCALATION } else { Duration::ZERO }
+    }
+
+    /// Whether a cause counts: the first does, but that an error or a signal of this process explains more than a
+    /// deadline.
+    fn takes(&self, cause: &Cause) -> bool {
+        match &self.escalation {
+            None => true,
+            Some((_, Cause::LostLead { exit: Exit::Timeout, .. })) => {
+                matches!(cause, Cause::Reported(_) | Cause::Signal { .. })
+            }
+            Some(_) => false,
+        }
     }
 }
 
@@ -327,7 +339,7 @@ impl Guard {
     fn raise(&mut self, cause: Cause, message: &Message, now: Instant) {
         match &mut self.role {
             Role::Lead(lead) => lead.raise(cause, now),
-            Role::Follow(follow) if follow.escalation.is_none() && self.ending.is_none() => {
+            Role::Follow(follow) if self.ending.is_none() && follow.takes(&cause) => {
                 follow.send(message);
                 let patience = follow.patience(&cause);
                 let cause = match cause {
@@ -344,7 +356,9 @@ impl Guard {
                     }
                     other => other,
                 };
-                follow.escalation = Some((now + patience + turn(self.who.rank), cause));
+                let at = now + patience + turn(self.who.rank);
+                let at = follow.escalation.as_ref().map_or(at, |(earlier, _)| at.min(*earlier));
+                follow.escalation = Some((at, cause));
             }
             Role::Follow(_) => {}
         }
@@ -357,7 +371,8 @@ impl Guard {
             Role::Lead(lead) => lead.verdict(own, now),
             Role::Follow(follow) if self.ending.is_none() => {
                 let (_, cause) = follow.escalation.take_if(|(at, _)| now >= *at)?;
-                let link = if matches!(cause, Cause::LostLead { .. }) { Link::Broken } else { Link::Absent };
+                let is_lost = matches!(cause, Cause::LostLead { .. }) && follow.connection.is_some();
+                let link = if is_lost { Link::Broken } else { Link::Absent };
                 let lead = Row { who: follow.lead.clone(), stand: Stand::default(), link };
                 let me = Row { who: self.who.clone(), stand: own(), link: Link::Answers };
                 Some(judge(&cause, &[lead, me]))

@@ -149,3 +149,105 @@ fn a_process_alone_reports_by_itself() {
     assert_eq!(failure.exit, Exit::Timeout);
     assert!(failure.cause.starts_with("not finished after 1 s"), "{}", failure.cause);
 }
+
+/// Rank 1, whose invitation leads to a listener that never answers.
+struct Orphan {
+    invitation: Vec<u8>,
+    aborted: Sender<(u32, Exit)>,
+}
+
+impl Control for Orphan {
+    fn rank(&self) -> u32 {
+        1
+    }
+
+    fn size(&self) -> u32 {
+        2
+    }
+
+    fn barrier(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn broadcast(&self, _: Vec<u8>) -> Result<Vec<u8>> {
+        Ok(self.invitation.clone())
+    }
+
+    fn gather(&self, _: &[u8]) -> Result<Option<Vec<Vec<u8>>>> {
+        Ok(None)
+    }
+
+    fn vote(&self, value: u64) -> Result<u64> {
+        Ok(value)
+    }
+
+    fn abort(&self) -> Abort {
+        let aborted = self.aborted.clone();
+        Arc::new(move |exit| {
+            let _ = aborted.send((1, exit));
+        })
+    }
+}
+
+/// What a process reports whose connection to rank 0 was never made; `act` is done once its watchdog knows that.
+fn orphan(act: impl FnOnce(Watch, &Progress, &Abort)) -> (Option<Failure>, Duration) {
+    let who = Who { rank: 0, host: "there".to_owned(), pid: 1000, device: String::new() };
+    let (_listener, invitation) = net::invite(&who, Some("127.0.0.1")).unwrap();
+    let (aborted, _ends) = channel();
+    let orphan = Orphan { invitation: bytes(&invitation).unwrap(), aborted };
+    let (report, reports) = channel();
+    let sink: Sink = Arc::new(move |failure: &Failure| drop(report.send(failure.clone())));
+    let progress = Progress::default();
+    // Before the watchdog sleeps for the first time.
+    progress.pace(Duration::from_millis(600));
+    let me = Who { rank: 1, host: "here".to_owned(), pid: 1001, device: String::new() };
+    let watch = Watch::start(me.clone(), &progress, sink).unwrap();
+    watch.connect(&orphan, &me, None).unwrap();
+    progress.enter(Phase::Timed, Duration::from_mins(1));
+    // Longer than it waits for the answer.
+    thread::sleep(Duration::from_millis(4500));
+    let start = Instant::now();
+    act(watch, &progress, &orphan.abort());
+    (reports.recv_timeout(Duration::from_secs(10)).ok(), start.elapsed())
+}
+
+#[test]
+fn a_rank_0_that_never_answered_is_named_at_the_deadline() {
+    let mut kept = None;
+    let (failure, took) = orphan(|watch, progress, _| {
+        progress.enter(Phase::Timed, Duration::from_millis(10));
+        kept = Some(watch);
+    });
+    let failure = failure.unwrap();
+    assert_eq!((failure.exit, failure.culprits[0].rank), (Exit::Timeout, 0), "{failure:?}");
+    assert!(failure.cause.contains("never answered") && failure.culprits[0].host == "there", "{failure:?}");
+    assert!(took < Duration::from_secs(8), "{took:?}");
+}
+
+#[test]
+fn an_error_counts_more_than_a_deadline_also_without_rank_0() {
+    for past_deadline in [false, true] {
+        let (failure, took) = orphan(|watch, progress, abort| {
+            if past_deadline {
+                progress.enter(Phase::Timed, Duration::from_millis(10));
+                thread::sleep(Duration::from_millis(1500));
+            }
+            watch.fail(Exit::Library, "NCCL says no", abort);
+        });
+        let failure = failure.unwrap();
+        assert_eq!(failure.exit, Exit::Library, "{failure:?}");
+        assert!(failure.lines[1].contains("rank 1 (host here, pid 1001): NCCL says no"), "{failure:?}");
+        assert!(took < Duration::from_secs(3), "{took:?}");
+    }
+}
+
+#[test]
+fn an_orderly_end_needs_no_rank_0() {
+    let (failure, _) = orphan(|watch, progress, _| {
+        progress.enter(Phase::Done, Duration::MAX);
+        let start = Instant::now();
+        watch.finish();
+        assert!(start.elapsed() < Duration::from_millis(400));
+    });
+    assert_eq!(failure, None);
+}

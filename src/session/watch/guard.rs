@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use mio::{Events, Interest, Poll, Token};
 
 use super::failure::{Cause, Failure, Link, Report, Row, Who, judge};
+use super::follow::{ESCALATION, Follow, turn};
 use super::lead::Lead;
 use super::net::{Invitation, accept};
 use super::progress::{Phase, Progress, Stand, main_thread};
@@ -25,8 +26,6 @@ pub(super) const WAKE: Token = Token(0);
 const SIGNAL: Token = Token(1);
 /// A follower's connection to rank 0.
 const LEADER: Token = Token(2);
-/// Rank 0 has so long to end the job after it was told why; then the teller does.
-const ESCALATION: Duration = Duration::from_secs(5);
 /// Time for a launcher to forward a report.
 const FORWARDED: Duration = Duration::from_millis(300);
 /// Reporting and aborting together must not take longer.
@@ -58,48 +57,6 @@ pub(super) struct Join {
 enum Role {
     Lead(Lead),
     Follow(Follow),
-}
-
-struct Follow {
-    /// None where rank 0's watchdog never answered.
-    connection: Option<Connection>,
-    lead: Who,
-    every: Duration,
-    next: Instant,
-    /// What this process will do itself, and when, unless rank 0 ends the job before.
-    escalation: Option<(Instant, Cause)>,
-}
-
-impl Follow {
-    fn of(lead: &Who, connection: Option<Connection>, every: Duration) -> Self {
-        Self { connection, lead: lead.clone(), every, next: Instant::now(), escalation: None }
-    }
-
-    /// A connection that broke is seen by the next read.
-    fn send(&mut self, message: &Message) {
-        if let Some(connection) = &mut self.connection {
-            let _ = connection.send(message);
-        }
-    }
-
-    /// How long rank 0 is given for a judgement of its own, which knows more: on what it was told, or where it cannot be
-    /// told, on the deadline that passes there as well.
-    fn patience(&self, cause: &Cause) -> Duration {
-        let waits = self.connection.is_some() || matches!(cause, Cause::Deadline { .. });
-        if waits { ESCALATION } else { Duration::ZERO }
-    }
-
-    /// Whether a cause counts: the first does, but that an error or a signal of this process explains more than a
-    /// deadline.
-    fn takes(&self, cause: &Cause) -> bool {
-        match &self.escalation {
-            None => true,
-            Some((_, Cause::LostLead { exit: Exit::Timeout, .. })) => {
-                matches!(cause, Cause::Reported(_) | Cause::Signal { .. })
-            }
-            Some(_) => false,
-        }
-    }
 }
 
 /// The thread's state.
@@ -339,27 +296,7 @@ impl Guard {
     fn raise(&mut self, cause: Cause, message: &Message, now: Instant) {
         match &mut self.role {
             Role::Lead(lead) => lead.raise(cause, now),
-            Role::Follow(follow) if self.ending.is_none() && follow.takes(&cause) => {
-                follow.send(message);
-                let patience = follow.patience(&cause);
-                let cause = match cause {
-                    Cause::Deadline { stand, .. } => {
-                        let silence = match &follow.connection {
-                            Some(_) => "is silent too (stopped, or its host is gone)".to_owned(),
-                            None => {
-                                format!("never answered (stopped, or not to be reached: {ADDRESS_VARIABLE})")
-                            }
-                        };
-                        let seconds = stand.limit_ms.div_ceil(1000);
-                        let text = format!("not finished after {seconds} s, and rank 0's watchdog {silence}");
-                        Cause::LostLead { exit: Exit::Timeout, text }
-                    }
-                    other => other,
-                };
-                let at = now + patience + turn(self.who.rank);
-                let at = follow.escalation.as_ref().map_or(at, |(earlier, _)| at.min(*earlier));
-                follow.escalation = Some((at, cause));
-            }
+            Role::Follow(follow) if self.ending.is_none() => follow.raise(cause, message, self.who.rank, now),
             Role::Follow(_) => {}
         }
     }
@@ -410,11 +347,6 @@ impl Guard {
     fn stand(&self) -> Stand {
         Stand { thread: main_thread(), ..self.progress.stand() }
     }
-}
-
-/// Ranks that report by themselves do so one after the other, so that the first can end the job before the rest.
-fn turn(rank: u32) -> Duration {
-    Duration::from_millis(20) * rank.min(100)
 }
 
 /// Whatever the report or the abort hangs in, the process ends.

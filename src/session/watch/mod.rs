@@ -6,6 +6,7 @@
 //! each waking can take a millisecond from a timed loop.
 
 mod failure;
+mod follow;
 mod guard;
 mod lead;
 mod net;

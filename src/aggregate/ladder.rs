@@ -20,4 +20,18 @@ mod tests {
         assert_eq!(found(&[(40, 5), (20, 5), (10, 5), (5, 5)]), Some(5));
         assert_eq!(found(&[]), None);
     }
+
+    #[test]
+    fn the_smallest_is_the_first_from_which_nothing_is_missed() {
+        let found = |counts: &[usize]| {
+            let ladder: Vec<(f64, usize)> = (1..).map(f64::from).zip(counts.iter().copied()).collect();
+            smallest_found(ladder.iter().rev(), 5)
+        };
+        assert_eq!(found(&[0, 2, 5, 5]), Some(3.0));
+        assert_eq!(found(&[5, 2, 5, 5]), Some(3.0));
+        assert_eq!(found(&[5, 5]), Some(1.0));
+        assert_eq!(found(&[0, 0, 4]), None);
+        assert_eq!(found(&[0, 0, 5]), Some(3.0));
+        assert_eq!(found(&[]), None);
+    }
 }

@@ -239,6 +239,14 @@ impl LateObserver {
         self.placements.push(late);
     }
 
+    /// The rank that the placements so far name.
+    pub fn late_rank(&self) -> Option<u32> {
+        match self.verdict() {
+            Some(LateVerdict::Named { rank, .. }) => Some(rank),
+            _ => None,
+        }
+    }
+
     /// Over all placements so far; `None` where none could be judged.
     pub fn verdict(&self) -> Option<LateVerdict> {
         let mut votes = BTreeMap::<u32, usize>::new();

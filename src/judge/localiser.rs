@@ -13,7 +13,7 @@ use super::own;
 use super::rounds::{against, pairs, sample, splits, tournament};
 use super::suspects::{COMPANY, Limits, MOST, MOST_LINKS, Suspects, candidates, cells, suspects};
 use super::verdict::{Blame, Finding, Verdict};
-use super::{Places, Shape, Size, Test};
+use super::{Places, Shape, Size, Test, Trail};
 
 /// Up to so many ranks, all pairs are fewer tests than a search.
 const FEW: usize = 8;
@@ -63,8 +63,8 @@ pub struct Localiser {
     limits: Limits,
     /// Ranks that are not named.
     left: Vec<u32>,
-    /// Each rank by itself is looked at before pairs.
-    own: bool,
+    /// What it was told so far.
+    trail: Trail,
     stage: Stage,
     queue: VecDeque<Test>,
     heard: Vec<(Test, Vec<f64>)>,
@@ -100,7 +100,7 @@ impl Localiser {
             places,
             limits,
             left,
-            own: false,
+            trail: Trail::default(),
             stage,
             queue: VecDeque::new(),
             heard: Vec::new(),
@@ -116,7 +116,7 @@ impl Localiser {
     /// Looks at each rank by itself before all else, for where a rank has a GPU of its own.
     #[must_use]
     pub fn own_first(mut self) -> Self {
-        self.own = true;
+        self.trail.own_first = true;
         self
     }
 
@@ -130,12 +130,14 @@ impl Localiser {
 
     /// The times of `test`, one for each of its groups, in µs per operation.
     pub fn tell(&mut self, test: Test, times_us: Vec<f64>) {
+        self.trail.times_us.push(times_us.clone());
         self.heard.push((test, times_us));
     }
 
     /// Ends the search, for example because time is up.
     pub fn stop(&mut self, reason: &str) {
         if self.stage != Stage::Done {
+            self.trail.stopped = Some(reason.to_owned());
             self.doubts.push(reason.to_owned());
             self.enter(Stage::Done, Vec::new());
         }
@@ -144,6 +146,11 @@ impl Localiser {
     /// Tests asked so far.
     pub fn asked(&self) -> usize {
         self.asked
+    }
+
+    /// What its verdict follows from.
+    pub fn into_trail(self) -> Trail {
+        self.trail
     }
 
     /// What it came to; before the end, what there is so far.
@@ -177,7 +184,7 @@ impl Localiser {
 
     /// Starts what follows an accusation from outside, or the look at each rank by itself.
     fn search_after(&mut self, stage: Stage) {
-        if stage == Stage::Told && self.own && self.left.len() > 1 {
+        if stage == Stage::Told && self.trail.own_first && self.left.len() > 1 {
             self.enter(Stage::Own, own::tests(&self.left));
         } else {
             self.search();
@@ -187,8 +194,7 @@ impl Localiser {
     /// Starts a search among the ranks that are left, where these are enough for one of them to be the exception.
     fn search(&mut self) {
         match self.left.len() {
-            0 | 1 => self.enter(Stage::Done, Vec::new()),
-            _ if self.unasked() > 0 => self.enter(Stage::Done, Vec::new()),
+            left if left < 2 || self.unasked() > 0 => self.enter(Stage::Done, Vec::new()),
             ..=FEW => self.all_pairs(),
             _ => {
                 let halves: Vec<_> = splits(&self.left).into_iter().map(Vec::from).collect();

@@ -20,8 +20,8 @@ pub struct Trail {
 }
 
 impl Trail {
-    /// A localiser that has been told nothing yet but what this says of the beginning.
-    pub fn start(&self, places: Places) -> Localiser {
+    /// The localiser at its end, which asked the same tests and heard the same times.
+    pub fn replay(&self, places: Places) -> Localiser {
         let mut localiser = Localiser::new(places, Limits::default());
         if self.own_first {
             localiser = localiser.own_first();
@@ -29,12 +29,6 @@ impl Trail {
         if let Some(rank) = self.told_late {
             localiser.told_late(rank);
         }
-        localiser
-    }
-
-    /// The localiser at its end, which asked the same tests and heard the same times.
-    pub fn replay(&self, places: Places) -> Localiser {
-        let mut localiser = self.start(places);
         for times_us in &self.times_us {
             let Some(test) = localiser.ask() else { break };
             localiser.tell(test, times_us.clone());

@@ -36,7 +36,7 @@ pub(super) struct Account {
     /// What could not be compared, and why.
     pub(super) remarks: Vec<String>,
     /// Whether something could not be compared that a whole record has.
-    pub(super) incomplete: bool,
+    incomplete: bool,
 }
 
 impl Account {
@@ -46,6 +46,17 @@ impl Account {
         let mut figures = Vec::new();
         walk("", &value(recorded), &value(recomputed), &mut figures);
         self.parts.push(Part { name, figures });
+    }
+
+    /// Something that a whole record has could not be compared.
+    pub(super) fn leaves_out(&mut self, remark: String) {
+        self.remarks.push(remark);
+        self.incomplete = true;
+    }
+
+    /// An earlier version did not keep this.
+    pub(super) fn lacks(&mut self, what: &str) {
+        self.leaves_out(format!("the record holds no {what}"));
     }
 
     fn count(&self, agree: bool) -> usize {

@@ -15,11 +15,7 @@ pub(super) fn recompute(preamble: &Preamble, events: &[Event]) -> Recomputed {
         match event {
             Event::Matrix(recorded) => {
                 if recorded.links.iter().any(|link| link.times.is_none()) {
-                    account.remarks.push(
-                        "the record holds no times of pairs: their medians are taken as they stand"
-                            .to_owned(),
-                    );
-                    account.incomplete = true;
+                    account.lacks("times of pairs: their medians are taken as they stand");
                 }
                 let again = again(preamble, recorded);
                 account.compare("matrix".to_owned(), &without_times(recorded), &without_times(&again));

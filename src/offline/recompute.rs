@@ -1,5 +1,7 @@
 //! `critrank recompute`: every printed figure once more, from the record's raw series.
 
+use serde::Serialize;
+
 use super::agreement::Account;
 use super::matrix;
 use super::source::Source;
@@ -33,8 +35,7 @@ pub(super) fn recompute(bytes: &[u8]) -> Result<Recomputed> {
     };
     let unreadable = record.unreadable.len();
     if unreadable > 0 {
-        found.account.remarks.push(format!("{unreadable} lines cannot be read"));
-        found.account.incomplete = true;
+        found.account.leaves_out(format!("{unreadable} lines cannot be read"));
     }
     Ok(found)
 }
@@ -49,6 +50,14 @@ fn sweep(preamble: &Preamble, events: &[Event]) -> Result<Recomputed> {
         again.account.remarks.push("the run did not finish: there is no footer to compare".to_owned());
     }
     Ok(Recomputed { account: again.account, table: again.table })
+}
+
+/// What is printed of a search, and what was told before it.
+#[derive(Serialize)]
+struct Search<'a> {
+    tests: u64,
+    told_late: Option<u32>,
+    verdict: &'a Verdict,
 }
 
 /// Events so far.
@@ -160,7 +169,7 @@ impl<'a> Again<'a> {
 
     fn overhead(&mut self, size_bytes: u64, recorded: &Overhead, pairs_us: &[[f64; 2]]) {
         if pairs_us.is_empty() {
-            return self.lacks("blocks of --overhead");
+            return self.account.lacks("blocks of --overhead");
         }
         let name = format!("overhead at {size_bytes}");
         self.account.compare(name, &Some(*recorded), &overhead(pairs_us));
@@ -168,22 +177,12 @@ impl<'a> Again<'a> {
 
     /// The search once more: the same tests, which hear the same times.
     fn localised(&mut self, tests: u64, verdict: &Verdict, trail: Option<&Trail>) {
-        let Some(trail) = trail else { return self.lacks("times of the tests of --localize") };
+        let Some(trail) = trail else { return self.account.lacks("times of the tests of --localize") };
         let again = trail.replay(places_of(&self.preamble.sites));
-        let figures = |tests: u64, told_late: Option<u32>, verdict: &Verdict| serde_json::json!({ "tests": tests, "told_late": told_late, "verdict": verdict });
-        let told_late = match self.late.verdict() {
-            Some(LateVerdict::Named { rank, .. }) => Some(rank),
-            _ => None,
-        };
-        let recorded = figures(tests, trail.told_late, verdict);
-        let recomputed = figures(again.asked() as u64, told_late, &again.verdict());
+        let recorded = Search { tests, told_late: trail.told_late, verdict };
+        let (tests, told_late) = (again.asked() as u64, self.late.late_rank());
+        let recomputed = Search { tests, told_late, verdict: &again.verdict() };
         self.account.compare("localised".to_owned(), &recorded, &recomputed);
-    }
-
-    /// An earlier version did not keep this.
-    fn lacks(&mut self, what: &str) {
-        self.account.remarks.push(format!("the record holds no {what}"));
-        self.account.incomplete = true;
     }
 
     fn finish(&mut self, exit_code: u8, recorded: &Outcome) {

@@ -50,10 +50,7 @@ impl LateReporter {
 
     /// The rank that arrivals name so far.
     pub(super) fn named(&self) -> Option<u32> {
-        match self.observer.verdict() {
-            Some(LateVerdict::Named { rank, .. }) => Some(rank),
-            _ => None,
-        }
+        self.observer.late_rank()
     }
 
     /// The verdict, to stderr and the record.

@@ -8,7 +8,7 @@ use super::slowness;
 use crate::backend::Kind;
 use crate::cli::Cli;
 use crate::error::Result;
-use crate::judge::{Blame, Finding, Localiser, Shape, Size, Test, Trail, Verdict};
+use crate::judge::{Blame, Finding, Limits, Localiser, Shape, Size, Test, Verdict};
 use crate::measure::{Bench, Load};
 use crate::report::record::Event;
 use crate::report::sink::Level;
@@ -16,7 +16,6 @@ use crate::report::{Site, places_of, table};
 
 /// After so long no further test is asked, so that the whole takes less than a minute.
 const TIME: Duration = Duration::from_secs(45);
-const TIME_IS_UP: &str = "time is up";
 
 /// What messages carry: 8 bytes in turns, so that leaving a barrier late counts little; and so much that the start
 /// counts little.
@@ -54,35 +53,38 @@ pub(super) fn localise(bench: &mut Bench<'_>, cli: &Cli, reporter: Option<&Repor
     if bench.control.vote(u64::from(is_wanted))? == 0 {
         return Ok(());
     }
-    let mut search = reporter.map(|reporter| {
+    let mut localiser = reporter.map(|reporter| {
+        let mut localiser = Localiser::new(places_of(&reporter.preamble.sites), Limits::default());
         // A host's own memory says little about its network.
-        let own_first = cli.backend != Kind::Mpi;
-        let trail = Trail { own_first, told_late: reporter.late_rank(), ..Trail::default() };
-        (trail.start(places_of(&reporter.preamble.sites)), trail)
+        if cli.backend != Kind::Mpi {
+            localiser = localiser.own_first();
+        }
+        if let Some(rank) = reporter.late_rank() {
+            localiser.told_late(rank);
+        }
+        localiser
     });
     let begin = Instant::now();
     loop {
-        if let Some((localiser, trail)) = search.as_mut().filter(|_| begin.elapsed() > TIME) {
-            localiser.stop(TIME_IS_UP);
-            trail.stopped = Some(TIME_IS_UP.to_owned());
+        if let Some(localiser) = localiser.as_mut().filter(|_| begin.elapsed() > TIME) {
+            localiser.stop("time is up");
         }
-        let asked = search.as_mut().and_then(|(localiser, _)| localiser.ask());
+        let asked = localiser.as_mut().and_then(Localiser::ask);
         let words = asked.map(|test| serde_json::to_vec(&test).unwrap_or_default()).unwrap_or_default();
         let Ok(test) = serde_json::from_slice::<Test>(&bench.control.broadcast(words)?) else { break };
         let times_us = bench.probe(&test, load(cli.backend, test.shape, test.size))?;
-        if let (Some((localiser, trail)), Some(times_us)) = (&mut search, times_us) {
+        if let (Some(localiser), Some(times_us)) = (&mut localiser, times_us) {
             tracing::debug!("{:?} {:?} {:?}: {times_us:.1?} us", test.shape, test.size, test.groups);
-            trail.times_us.push(times_us.clone());
             localiser.tell(test, times_us);
         }
     }
-    if let (Some((localiser, trail)), Some(reporter)) = (search, reporter) {
-        report(reporter, &localiser, trail, begin.elapsed());
+    if let (Some(localiser), Some(reporter)) = (localiser, reporter) {
+        report(reporter, localiser, begin.elapsed());
     }
     Ok(())
 }
 
-fn report(reporter: &Reporter, localiser: &Localiser, trail: Trail, took: Duration) {
+fn report(reporter: &Reporter, localiser: Localiser, took: Duration) {
     let sink = &reporter.sink;
     let (verdict, tests) = (localiser.verdict(), localiser.asked());
     let effort = format!("{tests} tests in {:.1} s", took.as_secs_f64());
@@ -105,7 +107,12 @@ fn report(reporter: &Reporter, localiser: &Localiser, trail: Trail, took: Durati
         sink.note(Level::Info, &text);
     }
     let took_us = took.as_secs_f64() * 1e6;
-    sink.event(&Event::Localised { tests: tests as u64, took_us, verdict, trail: Some(trail) });
+    sink.event(&Event::Localised {
+        tests: tests as u64,
+        took_us,
+        verdict,
+        trail: Some(localiser.into_trail()),
+    });
 }
 
 /// A finding in words.

@@ -80,9 +80,11 @@ pub(super) fn measure(
         bench.control.broadcast(serde_json::to_vec(&mine.unwrap_or_default()).unwrap_or_default())?;
     let suspects: Vec<(u32, u32)> = serde_json::from_slice(&suspects).unwrap_or_default();
     alone(bench, &suspects, large_bytes, &mut samples)?;
-    let (Some(reporter), Some((_, found, places))) = (reporter, found) else { return Ok(()) };
-    let mut matrix = summary(&mut samples, large_bytes);
-    matrix.decompose(&places);
+    let (Some(reporter), Some((mut matrix, found, places))) = (reporter, found) else { return Ok(()) };
+    if !suspects.is_empty() {
+        matrix = summary(&mut samples, large_bytes);
+        matrix.decompose(&places);
+    }
     show(reporter, cli, &matrix, &found)
 }
 

@@ -4,7 +4,7 @@
 use super::reporter::Reporter;
 use super::sweep;
 use super::timing::Timing;
-use crate::aggregate::{LateObserver, LateVerdict, PAIRS, late, overhead, smallest_found};
+use crate::aggregate::{LateObserver, PAIRS, late, overhead, smallest_found};
 use crate::error::Result;
 use crate::measure::{Bench, Delay, Target};
 use crate::report::record::Event;
@@ -136,8 +136,5 @@ fn trial(bench: &mut Bench<'_>, target: &Target, timing: &mut Timing<'_>) -> Res
             observer.push(late(&cell.samples, cell.clock_error.map_or(0.0, |error| error.host_us), 0));
         }
     }
-    Ok(match observer.verdict() {
-        Some(LateVerdict::Named { rank, .. }) => Some(rank),
-        _ => None,
-    })
+    Ok(observer.late_rank())
 }

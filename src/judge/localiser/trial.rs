@@ -9,6 +9,7 @@ impl Localiser {
     /// Puts a rank on trial that was seen to come late where nothing was asked, by its arrivals in the sweep. Call it before
     /// the first test. Of two ranks nobody can be compared with another, so nothing is tried there.
     pub fn told_late(&mut self, rank: u32) {
+        self.trail.told_late = Some(rank);
         if self.left.len() > 2 && self.left.contains(&rank) {
             self.from = Stage::Told;
             self.trials = vec![Trial { blame: Blame::LateRank { rank }, alone: Vec::new() }];
@@ -103,12 +104,11 @@ impl Localiser {
         }
         let gone = ranks_of(&named);
         self.left.retain(|rank| !gone.contains(rank));
-        let none = named.is_empty();
         self.findings.extend(named);
-        let enough = self.findings.len() >= MOST || none;
+        let enough = self.findings.len() >= MOST || gone.is_empty();
         match self.from {
             Stage::Full if self.places.ranks() as usize > FEW => self.enter(Stage::Done, Vec::new()),
-            stage if enough || gone.is_empty() => self.go_on(stage),
+            stage if enough => self.go_on(stage),
             stage => self.search_after(stage),
         }
     }

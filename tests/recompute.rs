@@ -88,8 +88,12 @@ fn what_a_diagnosis_found_follows_from_its_tests() {
             &["tests", "told_late", "ratio", "excess_us"][..],
         ),
         ("-z 3 -I 1 -n 20 --overhead", "overhead", &["added_us", "low_us", "without_us"]),
-        ("-z 3 -I 1 -n 20 --self-test", "self_test", &["smallest_us"]),
-        ("-z 3 -I 1 -n 20 --self-test", "self_test_slow", &["smallest_pct"]),
+        ("-z 3 -I 1 -n 20 --self-test", "self_test", &["smallest_us", "healthy_trials", "false_alarms"]),
+        (
+            "-z 3 -I 1 -n 20 --self-test",
+            "self_test_slow",
+            &["smallest_pct", "healthy_trials", "false_alarms"],
+        ),
     ];
     for (args, event, fields) in runs {
         let folder = tempfile::tempdir().unwrap();
@@ -103,6 +107,52 @@ fn what_a_diagnosis_found_follows_from_its_tests() {
             assert!(code == Some(7) && text.contains(": DIFFERS"), "{event} {field}: {text}");
         }
     }
+}
+
+#[test]
+fn a_self_test_follows_from_the_series_of_its_trials() {
+    let folder = tempfile::tempdir().unwrap();
+    let args = "-b 8 -e 8 --sim-ranks 4 -z 3 -I 1 -n 20 --self-test";
+    let (record, _) = measured(&folder, "all_reduce_perf", args);
+    let original = std::fs::read_to_string(&record).unwrap();
+    let without = |events: &[&str]| {
+        let is_left =
+            |line: &&str| !events.iter().any(|event| line.starts_with(&format!("{{\"event\":\"{event}\"")));
+        std::fs::write(&record, original.lines().filter(is_left).collect::<Vec<_>>().join("\n")).unwrap();
+        recompute(&record, &[])
+    };
+    let (code, text) = without(&[]);
+    let agree =
+        |part: &str| text.lines().any(|line| line.starts_with(part) && line.ends_with("figures agree"));
+    assert!(
+        code == Some(0) && agree("self-test of lateness: ") && agree("self-test of slow-downs: "),
+        "{text}"
+    );
+    let (code, text) = without(&["late_trial", "slow_trial"]);
+    let lacks = ["no trials of lateness", "no trials of slow-downs"].map(|words| text.contains(words));
+    assert!(code == Some(9) && lacks == [true, true], "{text}");
+
+    // All healthy times of the longer message doubled: every healthy trial is a false alarm.
+    let slower = |line: &str| {
+        let mut event: serde_json::Value = serde_json::from_str(line).unwrap();
+        if event["event"] == "slow_trial" && event.get("lost_pct").is_none() {
+            let pairs: Vec<(f64, f64)> = serde_json::from_value(event["pairs_us"].take()).unwrap();
+            event["pairs_us"] = pairs.iter().map(|(longer, plain)| vec![2.0 * longer, *plain]).collect();
+        }
+        format!("{event}\n")
+    };
+    std::fs::write(&record, original.lines().map(slower).collect::<String>()).unwrap();
+    let (code, text) = recompute(&record, &[]);
+    assert_eq!(code, Some(7), "{text}");
+    assert!(text.contains("  false_alarms: recorded 0, recomputed 20: DIFFERS"), "{text}");
+    // One trial of lateness lost: the counts show it.
+    let at = original.lines().position(|line| line.starts_with("{\"event\":\"late_trial\"")).unwrap();
+    let one_less: Vec<&str> =
+        original.lines().enumerate().filter(|(place, _)| *place != at).map(|(_, line)| line).collect();
+    std::fs::write(&record, one_less.join("\n")).unwrap();
+    let (code, text) = recompute(&record, &[]);
+    assert_eq!(code, Some(7), "{text}");
+    assert!(text.contains("  healthy_trials: recorded 20, recomputed 19: DIFFERS"), "{text}");
 }
 
 /// Rewrites the times that a search heard.

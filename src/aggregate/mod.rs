@@ -20,7 +20,7 @@ pub use case::Case;
 pub use cell::{Check, How, cell, split_cell};
 pub use critical::{Critical, Mode, Observer, Verdict};
 pub use expectation::{Compared, Ratio, Side, Speeds, Standing};
-pub use ladder::smallest_found;
+pub use ladder::{Gathering, Ladder, LateTrial, smallest_found};
 pub use late::{Late, LateObserver, LateVerdict, SeenAt, late};
 pub use model::{Model, models};
 pub use overhead::{Overhead, PAIRS, overhead};

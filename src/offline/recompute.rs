@@ -6,13 +6,13 @@ use super::agreement::Account;
 use super::matrix;
 use super::source::Source;
 use crate::aggregate::{
-    Case, Compared, LateObserver, LateVerdict, Model, Observer, Overhead, RankSample, Row, Series, Speeds,
-    Statistician, Statistics, Totals, drifting, late, models, overhead, smallest_found,
+    Case, Compared, Ladder, LateObserver, LateVerdict, Model, Observer, Overhead, RankSample, Row, Series,
+    Speeds, Statistician, Statistics, Totals, drifting, late, models, overhead,
 };
 use crate::error::{Error, Result};
-use crate::judge::{Trail, Verdict};
+use crate::judge::{Trail, Verdict, is_slow};
 use crate::report::record::{self, Event};
-use crate::report::{Outcome, Preamble, drift_words, places_of, table};
+use crate::report::{Outcome, Preamble, SelfTest, SelfTestSlow, drift_words, places_of, table};
 
 /// What came out.
 pub(super) struct Recomputed {
@@ -79,6 +79,10 @@ struct Again<'a> {
     statistics: Vec<Statistics>,
     models: Vec<Model>,
     drifts: Vec<String>,
+    /// How late a rank was made, and who was named.
+    late_trials: Vec<(Option<f64>, Option<u32>)>,
+    /// What a message was made longer by, and whether its link was called slow.
+    slow_trials: Vec<(Option<u32>, bool)>,
 }
 
 impl<'a> Again<'a> {
@@ -100,6 +104,8 @@ impl<'a> Again<'a> {
             statistics: Vec::new(),
             models: Vec::new(),
             drifts: Vec::new(),
+            late_trials: Vec::new(),
+            slow_trials: Vec::new(),
         })
     }
 
@@ -119,14 +125,10 @@ impl<'a> Again<'a> {
             Event::Overhead { size_bytes, overhead, pairs_us } => {
                 self.overhead(*size_bytes, overhead, pairs_us);
             }
-            Event::SelfTest { smallest_us, trials, ladder, .. } => {
-                let again = smallest_found(ladder.iter().rev(), *trials);
-                self.account.compare("self-test of lateness".to_owned(), smallest_us, &again);
-            }
-            Event::SelfTestSlow { smallest_pct, trials, ladder, .. } => {
-                let again = smallest_found(ladder.iter(), *trials);
-                self.account.compare("self-test of slow-downs".to_owned(), smallest_pct, &again);
-            }
+            Event::LateTrial(trial) => self.late_trials.push((trial.late_by_us, trial.named())),
+            Event::SlowTrial { lost_pct, pairs_us } => self.slow_trials.push((*lost_pct, is_slow(pairs_us))),
+            Event::SelfTest(recorded) => self.self_test(recorded),
+            Event::SelfTestSlow(recorded) => self.self_test_slow(recorded),
             Event::Localised { tests, verdict, trail, .. } => self.localised(*tests, verdict, trail.as_ref()),
             Event::Finish { exit_code, outcome } => self.finish(*exit_code, outcome),
             _ => {}
@@ -173,6 +175,31 @@ impl<'a> Again<'a> {
         }
         let name = format!("overhead at {size_bytes}");
         self.account.compare(name, &Some(*recorded), &overhead(pairs_us));
+    }
+
+    fn self_test(&mut self, recorded: &SelfTest) {
+        let SelfTest { size_bytes, rank, trials, .. } = *recorded;
+        let mut ladder = Ladder::new(trials);
+        for (late_by_us, named) in &self.late_trials {
+            let found = if late_by_us.is_some() { *named == Some(rank) } else { named.is_some() };
+            ladder.push(*late_by_us, found);
+        }
+        if self.late_trials.is_empty() {
+            return self.account.lacks("trials of lateness of --self-test");
+        }
+        let again = SelfTest::new(size_bytes, rank, &ladder);
+        self.account.compare("self-test of lateness".to_owned(), recorded, &again);
+    }
+
+    fn self_test_slow(&mut self, recorded: &SelfTestSlow) {
+        let SelfTestSlow { from, to, bytes, trials, .. } = *recorded;
+        if self.slow_trials.is_empty() {
+            return self.account.lacks("trials of slow-downs of --self-test");
+        }
+        let mut ladder = Ladder::new(trials);
+        self.slow_trials.iter().for_each(|(lost_pct, found)| ladder.push(*lost_pct, *found));
+        let again = SelfTestSlow::new((from, to), bytes, &ladder);
+        self.account.compare("self-test of slow-downs".to_owned(), recorded, &again);
     }
 
     /// The search once more: the same tests, which hear the same times.

@@ -8,11 +8,13 @@ pub mod nccl_json;
 mod printf;
 pub mod record;
 pub mod say;
+mod self_test;
 pub mod sink;
 mod stats_table;
 pub mod table;
 pub mod words;
 
+pub use self_test::{SelfTest, SelfTestSlow};
 pub use sink::{Paths, Sink};
 pub use stats_table::{drift_words, place};
 

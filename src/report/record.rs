@@ -4,9 +4,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Outcome, Preamble};
+use super::{Outcome, Preamble, SelfTest, SelfTestSlow};
 
-use crate::aggregate::{Compared, LateVerdict, Model, Overhead, Row, Statistics};
+use crate::aggregate::{Compared, LateTrial, LateVerdict, Model, Overhead, Row, Statistics};
 use crate::backend::transport::Link;
 use crate::cli::{Extent, Order};
 use crate::clock::Timer;
@@ -130,44 +130,20 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pairs_us: Vec<[f64; 2]>,
     },
+    /// With `--self-test`: one trial of lateness.
+    LateTrial(LateTrial),
+    /// With `--self-test`: one trial of a slow-down.
+    SlowTrial {
+        /// What the longer message stands for, in % of the rate; absent in a healthy trial.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lost_pct: Option<u32>,
+        /// Times of the longer and the plain message, in µs.
+        pairs_us: Vec<(f64, f64)>,
+    },
     /// With `--self-test`: which lateness is found here.
-    SelfTest {
-        /// The size, in bytes.
-        size_bytes: u64,
-        /// The rank that was made late.
-        rank: u32,
-        /// The smallest lateness that was found every time, as all larger ones were, in µs.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        smallest_us: Option<f64>,
-        /// Trials of each lateness.
-        trials: usize,
-        /// Lateness in µs, and in how many trials it was found.
-        ladder: Vec<(f64, usize)>,
-        /// Trials without a fault.
-        healthy_trials: usize,
-        /// In how many of them some rank was named.
-        false_alarms: usize,
-    },
+    SelfTest(SelfTest),
     /// With `--self-test`: which slow-down of a link is found here.
-    SelfTestSlow {
-        /// The rank that sends.
-        from: u32,
-        /// The rank that receives.
-        to: u32,
-        /// Bytes of a message that is not made longer.
-        bytes: u64,
-        /// The smallest slow-down that was found every time, as all larger ones were, in % of the rate.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        smallest_pct: Option<u32>,
-        /// Trials of each slow-down.
-        trials: usize,
-        /// Slow-downs in %, and in how many trials each was found.
-        ladder: Vec<(u32, usize)>,
-        /// Trials without a slow-down.
-        healthy_trials: usize,
-        /// In how many of them the link was called slow.
-        false_alarms: usize,
-    },
+    SelfTestSlow(SelfTestSlow),
     /// What the traffic of an injected slow link or node came to.
     Traffic {
         /// Every way, in order of the rank that sends.

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::*;
 use crate::aggregate::{
-    Arrivals, Basis, Case, Compared, Critical, Cycle, Last, OnGpu, RankSample, Ratio, SeenAt, Series,
-    Side as Compare, Spread, Standing, Verdict, Wrong,
+    Arrivals, Basis, Case, Compared, Critical, Cycle, Gathering, Ladder, Last, OnGpu, RankSample, Ratio,
+    SeenAt, Series, Side as Compare, Spread, Standing, Verdict, Wrong,
 };
 use crate::backend::transport::Side;
 use crate::judge::{self, Blame, Finding, Matrix};
@@ -211,8 +211,7 @@ fn events() -> Vec<Event> {
         Event::Ended { exit_code: 0, end_time: "2026-11-30 12:02:46".to_owned() },
     ]
     .into_iter()
-    .chain(arrival_events())
-    .chain(statistics_events())
+    .chain(diagnostic_events())
     .collect()
 }
 
@@ -273,7 +272,27 @@ fn statistics_events() -> [Event; 2] {
     ]
 }
 
-fn arrival_events() -> [Event; 5] {
+fn diagnostic_events() -> impl Iterator<Item = Event> {
+    arrival_events().into_iter().chain(self_test_events()).chain(statistics_events())
+}
+
+fn self_test_events() -> [Event; 4] {
+    fn ladder<T: Copy + PartialEq>(fault: T) -> Ladder<T> {
+        let mut ladder = Ladder::new(1);
+        ladder.push(None, false);
+        ladder.push(Some(fault), true);
+        ladder
+    }
+    let placements = vec![Gathering { clock_error_us: 0.25, ranks: vec![sample(0, 9.5), sample(1, 9.75)] }];
+    [
+        Event::LateTrial(LateTrial { late_by_us: Some(0.5), placements }),
+        Event::SlowTrial { lost_pct: Some(20), pairs_us: vec![(12.5, 10.5)] },
+        Event::SelfTest(SelfTest::new(8, 1, &ladder(0.5))),
+        Event::SelfTestSlow(SelfTestSlow::new((0, 1), 4096, &ladder(20))),
+    ]
+}
+
+fn arrival_events() -> [Event; 4] {
     let clock =
         ClockState { process: 1, offset_us: -2.5, error_us: 6.4, round_trip_us: 12.8, drift_ppm: 0.1 };
     let timer = Timer { resolution_ns: 20, cost_ns: 21.5 };
@@ -292,15 +311,6 @@ fn arrival_events() -> [Event; 5] {
         Event::LateRank(named),
         Event::LateRank(LateVerdict::NotDistinguishable { threshold_us: 8.5, cases: 2, distinct: 1 }),
         Event::Overhead { size_bytes: 8, overhead, pairs_us: vec![[10.5, 10.75]] },
-        Event::SelfTest {
-            size_bytes: 8,
-            rank: 1,
-            smallest_us: Some(0.5),
-            trials: 5,
-            ladder: vec![(0.25, 4), (0.5, 5)],
-            healthy_trials: 20,
-            false_alarms: 0,
-        },
     ]
 }
 

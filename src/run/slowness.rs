@@ -1,14 +1,16 @@
 //! `--self-test`, second part: which slow-down of a link would have been found on this fabric, and how often the decision
 //! accuses a healthy one.
 
+use std::iter::repeat_n;
 use std::time::{Duration, Instant};
 
 use super::reporter::Reporter;
 use super::trials::alarms;
-use crate::aggregate::smallest_found;
+use crate::aggregate::Ladder;
 use crate::error::Result;
 use crate::judge::{REPEATS, Shape, Size, Test, is_slow};
 use crate::measure::{Bench, Load};
+use crate::report::SelfTestSlow;
 use crate::report::record::Event;
 use crate::report::sink::Level;
 
@@ -46,31 +48,30 @@ pub(super) fn self_test(
     let over = |bench: &Bench<'_>| -> Result<bool> {
         Ok(bench.control.vote(u64::from(begin.elapsed() > TIME))? > 0)
     };
-    let (mut healthy_trials, mut false_alarms) = (0, 0);
-    while healthy_trials < HEALTHY && !over(bench)? {
-        healthy_trials += 1;
-        false_alarms += usize::from(trial(bench, last, load, load.bytes)?);
-    }
-    let mut ladder = Vec::new();
-    for lost_pct in LADDER {
-        let (mut trials, mut found) = (0, 0);
-        while trials < EACH && !over(bench)? {
-            trials += 1;
-            found += usize::from(trial(bench, last, load, longer_bytes(load.bytes, lost_pct))?);
+    let mut ladder = Ladder::new(EACH);
+    let mut judge = |lost_pct, pairs_us: Vec<(f64, f64)>| {
+        ladder.push(lost_pct, is_slow(&pairs_us));
+        if let Some(reporter) = reporter {
+            reporter.sink.event(&Event::SlowTrial { lost_pct, pairs_us });
         }
-        if trials == EACH {
-            ladder.push((lost_pct, found));
+    };
+    let faults = repeat_n((None, load.bytes), HEALTHY)
+        .chain(LADDER.into_iter().flat_map(|pct| repeat_n((Some(pct), longer_bytes(load.bytes, pct)), EACH)));
+    for (lost_pct, bytes) in faults {
+        if over(bench)? {
+            break;
         }
+        judge(lost_pct, trial(bench, last, load, bytes)?);
     }
     bench.delay = delay;
     if let Some(reporter) = reporter {
-        say(reporter, Slowness { last, bytes: load.bytes, ladder, healthy_trials, false_alarms });
+        say(reporter, SelfTestSlow::new((0, last), load.bytes, &ladder));
     }
     Ok(())
 }
 
-/// One comparison as the localiser confirms by; at rank 0 whether it calls the longer message's link slow.
-fn trial(bench: &mut Bench<'_>, last: u32, load: Load, bytes: u64) -> Result<bool> {
+/// One comparison as the localiser confirms by: at rank 0 pairs of times of the longer and the plain message.
+fn trial(bench: &mut Bench<'_>, last: u32, load: Load, bytes: u64) -> Result<Vec<(f64, f64)>> {
     let test = Test { shape: Shape::OneWay, size: Size::Large, groups: vec![vec![0, last]] };
     let mut pairs = Vec::with_capacity(REPEATS);
     for repeat in 0..REPEATS {
@@ -83,44 +84,25 @@ fn trial(bench: &mut Bench<'_>, last: u32, load: Load, bytes: u64) -> Result<boo
         }
         pairs.push((times[0], times[1]));
     }
-    Ok(is_slow(&pairs))
+    Ok(pairs)
 }
 
-/// What it came to.
-struct Slowness {
-    last: u32,
-    bytes: u64,
-    ladder: Vec<(u32, usize)>,
-    healthy_trials: usize,
-    false_alarms: usize,
-}
-
-fn say(reporter: &Reporter, found: Slowness) {
-    let Slowness { last, bytes, ladder, healthy_trials, false_alarms } = found;
-    let smallest_pct = smallest_found(ladder.iter(), EACH);
-    let complete = ladder.len() == LADDER.len() && healthy_trials == HEALTHY;
-    let steps: Vec<String> = ladder.iter().map(|(pct, found)| format!("{pct} % {found}/{EACH}")).collect();
-    let answer = match (smallest_pct, ladder.len()) {
+fn say(reporter: &Reporter, found: SelfTestSlow) {
+    let SelfTestSlow { to, bytes, healthy_trials, false_alarms, .. } = found;
+    let complete = found.ladder.len() == LADDER.len() && healthy_trials == HEALTHY;
+    let steps: Vec<String> =
+        found.ladder.iter().map(|(pct, found)| format!("{pct} % {found}/{EACH}")).collect();
+    let answer = match (found.smallest_pct, steps.len()) {
         (Some(pct), _) => format!("the smallest slow-down found every time is {pct} %"),
         (None, 0) => "no slow-down was tried, since time was up".to_owned(),
         (None, _) => "no slow-down that was tried is found every time".to_owned(),
     };
     let text = format!(
-        "self-test of the way from rank 0 to rank {last}, {bytes} bytes: {answer} ({}); {}",
+        "self-test of the way from rank 0 to rank {to}, {bytes} bytes: {answer} ({}); {}",
         steps.join(", "),
         alarms(false_alarms, healthy_trials)
     );
-    let event = Event::SelfTestSlow {
-        from: 0,
-        to: last,
-        bytes,
-        smallest_pct,
-        trials: EACH,
-        ladder,
-        healthy_trials,
-        false_alarms,
-    };
-    reporter.found(&event, &text);
+    reporter.found(&Event::SelfTestSlow(found), &text);
     if !complete {
         reporter.sink.note(Level::Warning, "self-test: time was up before all trials");
     }

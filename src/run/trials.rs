@@ -4,9 +4,10 @@
 use super::reporter::Reporter;
 use super::sweep;
 use super::timing::Timing;
-use crate::aggregate::{LateObserver, PAIRS, late, overhead, smallest_found};
+use crate::aggregate::{Gathering, Ladder, LateTrial, PAIRS, overhead};
 use crate::error::Result;
 use crate::measure::{Bench, Delay, Target};
+use crate::report::SelfTest;
 use crate::report::record::Event;
 use crate::report::sink::Level;
 use crate::vocab::{Inject, Placement};
@@ -65,53 +66,56 @@ pub(super) fn self_test(
         }
         return Ok(());
     }
-    let mut false_alarms = 0;
     let before = bench.delay.take();
-    for _ in 0..HEALTHY {
-        false_alarms += usize::from(trial(bench, target, timing)?.is_some());
-    }
     let guilty = ranks - 1;
+    let mut ladder = Ladder::new(EACH);
+    let mut judge = |late_by_us, trial: Option<LateTrial>| {
+        if let (Some(trial), Some(reporter)) = (trial, reporter) {
+            let named = trial.named();
+            ladder
+                .push(late_by_us, if late_by_us.is_some() { named == Some(guilty) } else { named.is_some() });
+            reporter.sink.event(&Event::LateTrial(trial));
+        }
+        ladder.sure()
+    };
+    for _ in 0..HEALTHY {
+        judge(None, trial(bench, target, timing, None)?);
+    }
     let mine = bench.first_rank..bench.first_rank + bench.backend.locals();
-    let (mut ladder, mut in_a_row) = (Vec::new(), 0);
     for step in 0..STEPS {
         let delay_ns = FIRST_NS << step;
+        let late_by_us = Some(delay_ns as f64 / 1e3);
         bench.delay = Delay::of(&[Inject::Late { rank: guilty, delay_ns }], mine.clone());
-        let mut found = 0;
+        let mut sure = 0;
         for _ in 0..EACH {
-            found += usize::from(trial(bench, target, timing)? == Some(guilty));
+            sure = judge(late_by_us, trial(bench, target, timing, late_by_us)?);
         }
-        ladder.push((delay_ns as f64 / 1e3, found));
-        in_a_row = if found == EACH { in_a_row + 1 } else { 0 };
         // Rank 0 alone knows what was found.
-        if bench.control.vote(u64::from(in_a_row == 2))? == 1 {
+        if bench.control.vote(u64::from(sure == 2))? == 1 {
             break;
         }
     }
     bench.delay = before;
-    let Some(reporter) = reporter else { return Ok(()) };
-    let smallest_us = smallest_found(ladder.iter().rev(), EACH);
-    let steps: Vec<String> = ladder.iter().map(|(us, found)| format!("{us} us {found}/{EACH}")).collect();
-    let answer = smallest_us.map_or_else(
+    if let Some(reporter) = reporter {
+        say(reporter, SelfTest::new(target.bytes, guilty, &ladder));
+    }
+    Ok(())
+}
+
+fn say(reporter: &Reporter, found: SelfTest) {
+    let SelfTest { size_bytes, rank, healthy_trials, false_alarms, .. } = found;
+    let steps: Vec<String> =
+        found.ladder.iter().map(|(us, found)| format!("{us} us {found}/{EACH}")).collect();
+    let answer = found.smallest_us.map_or_else(
         || "no lateness that was tried is found every time".to_owned(),
         |us| format!("the smallest lateness found every time is {us} us"),
     );
     let text = format!(
-        "self-test at {}: {answer} (rank {guilty}: {}); {}",
-        target.bytes,
+        "self-test at {size_bytes}: {answer} (rank {rank}: {}); {}",
         steps.join(", "),
-        alarms(false_alarms, HEALTHY)
+        alarms(false_alarms, healthy_trials)
     );
-    let event = Event::SelfTest {
-        size_bytes: target.bytes,
-        rank: guilty,
-        smallest_us,
-        trials: EACH,
-        ladder,
-        healthy_trials: HEALTHY,
-        false_alarms,
-    };
-    reporter.found(&event, &text);
-    Ok(())
+    reporter.found(&Event::SelfTest(found), &text);
 }
 
 /// False alarms in words.
@@ -125,16 +129,22 @@ pub(super) fn alarms(false_alarms: usize, trials: usize) -> String {
     format!("{false_alarms} false alarms in {trials} healthy trials{bound}")
 }
 
-/// Both placements, judged as a run would be; at rank 0 the rank that is named.
-fn trial(bench: &mut Bench<'_>, target: &Target, timing: &mut Timing<'_>) -> Result<Option<u32>> {
-    let mut observer = LateObserver::default();
+/// Both placements, at rank 0 as a run would see them.
+fn trial(
+    bench: &mut Bench<'_>,
+    target: &Target,
+    timing: &mut Timing<'_>,
+    late_by_us: Option<f64>,
+) -> Result<Option<LateTrial>> {
+    let mut placements = Vec::new();
     for placement in Placement::BOTH {
         let cell = sweep::cell(bench, target, placement, true)?;
         timing.sync()?;
         if let Some(mut cell) = cell {
             timing.place(&mut cell);
-            observer.push(late(&cell.samples, cell.clock_error.map_or(0.0, |error| error.host_us), 0));
+            let clock_error_us = cell.clock_error.map_or(0.0, |error| error.host_us);
+            placements.push(Gathering { clock_error_us, ranks: cell.samples });
         }
     }
-    Ok(observer.late_rank())
+    Ok((!placements.is_empty()).then_some(LateTrial { late_by_us, placements }))
 }

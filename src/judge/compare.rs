@@ -3,7 +3,7 @@
 use super::suspects::Limits;
 use super::verdict::{Blame, Finding};
 use super::{Places, Shape, Size, Test};
-use crate::stats::{median, median_bounds};
+use crate::stats::{abba, median, median_bounds};
 
 /// Pairs of repeats.
 pub const REPEATS: usize = 9;
@@ -22,20 +22,17 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
-    /// Its tests in order, ABBA, so that a drift hits both alike.
+    /// Its tests in order.
     pub(super) fn tests(&self) -> Vec<Test> {
-        let pair = |repeat: usize| match repeat % 2 {
-            0 => [&self.accused, &self.fair],
-            _ => [&self.fair, &self.accused],
-        };
-        (0..REPEATS).flat_map(pair).cloned().collect()
+        let both = [&self.accused, &self.fair];
+        (0..REPEATS).flat_map(abba).map(|which| both[which].clone()).collect()
     }
 
     /// Pairs of times, with and without the accused, from the times of [`Comparison::tests`].
     fn pairs(times_us: &[f64]) -> Vec<(f64, f64)> {
-        let pair = |(repeat, pair): (usize, &[f64])| match repeat % 2 {
-            0 => (pair[0], pair[1]),
-            _ => (pair[1], pair[0]),
+        let pair = |(repeat, pair): (usize, &[f64])| {
+            let [accused, fair] = abba(repeat).map(|which| pair[which]);
+            (accused, fair)
         };
         times_us.chunks_exact(2).enumerate().map(pair).collect()
     }

@@ -2,6 +2,7 @@
 
 use super::{Bench, Target};
 use crate::error::Result;
+use crate::stats::abba;
 use crate::vocab::Placement;
 
 impl Bench<'_> {
@@ -15,8 +16,7 @@ impl Bench<'_> {
         let mut times_us = Vec::with_capacity(pairs);
         for pair in 0..pairs {
             let mut both = [0.0; 2];
-            let order = if pair % 2 == 0 { [0, 1] } else { [1, 0] };
-            for which in order {
+            for which in abba(pair) {
                 self.settings.per_iteration = which == 1;
                 self.barrier()?;
                 let block = self.timed(&cases);

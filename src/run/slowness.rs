@@ -13,6 +13,7 @@ use crate::measure::{Bench, Load};
 use crate::report::SelfTestSlow;
 use crate::report::record::Event;
 use crate::report::sink::Level;
+use crate::stats::abba;
 
 /// Trials without a slow-down, and of each.
 const HEALTHY: usize = 20;
@@ -76,8 +77,7 @@ fn trial(bench: &mut Bench<'_>, last: u32, load: Load, bytes: u64) -> Result<Vec
     let mut pairs = Vec::with_capacity(REPEATS);
     for repeat in 0..REPEATS {
         let mut times = [0.0; 2];
-        // ABBA, so that a drift hits both alike.
-        for which in if repeat % 2 == 0 { [0, 1] } else { [1, 0] } {
+        for which in abba(repeat) {
             let bytes = if which == 0 { bytes } else { load.bytes };
             let told = bench.probe(&test, Load { bytes, ..load })?;
             times[which] = told.and_then(|times| times.first().copied()).unwrap_or_default();

@@ -28,7 +28,7 @@ pub mod run;
 
 use std::process::ExitCode;
 
-use cli::tool::{Asked, Tool};
+use cli::tool::Tool;
 use cli::{Cli, Parsed};
 use report::say;
 
@@ -43,29 +43,23 @@ pub fn matrix_main(name: &str) -> ExitCode {
 }
 
 fn main(name: &str, matrix: bool) -> ExitCode {
-    let exit = match Cli::read(std::env::args_os()) {
-        Ok(Parsed::Run(mut cli)) => {
-            cli.matrix = matrix;
-            log(cli.verbose);
-            run::run(name, &mut cli)
-        }
-        Ok(Parsed::Show(text)) => {
-            say::show(&text);
-            error::Exit::Success
-        }
-        Err(error) => {
-            say::error(error.to_string().trim_end());
-            error.exit()
-        }
-    };
-    ExitCode::from(exit.code())
+    obey(Cli::read(std::env::args_os()), |mut cli| {
+        cli.matrix = matrix;
+        log(cli.verbose);
+        run::run(name, &mut cli)
+    })
 }
 
 /// The `critrank` binary: what needs neither MPI nor a GPU.
 pub fn tool_main() -> ExitCode {
-    let exit = match Tool::read(std::env::args_os()) {
-        Ok(Asked::Do(task)) => offline::run(&task),
-        Ok(Asked::Show(text)) => {
+    obey(Tool::read(std::env::args_os()), |task| offline::run(&task))
+}
+
+/// Does what the command line asks for.
+fn obey<T>(asked: error::Result<Parsed<T>>, run: impl FnOnce(T) -> error::Exit) -> ExitCode {
+    let exit = match asked {
+        Ok(Parsed::Run(task)) => run(task),
+        Ok(Parsed::Show(text)) => {
             say::show(&text);
             error::Exit::Success
         }

@@ -226,30 +226,35 @@ pub enum Native {
 
 /// What a command line comes to.
 #[derive(Debug)]
-pub enum Parsed {
+pub enum Parsed<T> {
     /// Run.
-    Run(Box<Cli>),
+    Run(T),
     /// Print this to stdout and end well (`-h`, `--version`).
     Show(String),
 }
 
-/// What clap refuses, without its own "error: ": whoever prints it has one.
-fn refused(error: &clap::Error) -> Error {
-    let text = error.render().to_string();
-    Error::Usage(text.strip_prefix("error: ").unwrap_or(&text).to_owned())
+impl<T> Parsed<T> {
+    /// What clap answers in place of a command: help, or what it refuses, without its own "error: ", since whoever prints it
+    /// has one.
+    fn answer(error: &clap::Error) -> Result<Self, Error> {
+        let text = error.render().to_string();
+        if error.use_stderr() {
+            return Err(Error::Usage(text.strip_prefix("error: ").unwrap_or(&text).to_owned()));
+        }
+        Ok(Self::Show(text))
+    }
 }
 
 impl Cli {
     /// Reads a command line, the program's name first.
-    pub fn read(args: impl IntoIterator<Item = OsString>) -> Result<Parsed, Error> {
+    pub fn read(args: impl IntoIterator<Item = OsString>) -> Result<Parsed<Box<Self>>, Error> {
         let names = Self::long_names();
         let args = args.into_iter().map(|arg| expand_prefix(arg, &names));
-        let matches = match Self::command().try_get_matches_from(args) {
-            Ok(matches) => matches,
-            Err(error) if !error.use_stderr() => return Ok(Parsed::Show(error.render().to_string())),
-            Err(error) => return Err(refused(&error)),
+        let read = Self::command().try_get_matches_from(args);
+        let cli = match read.and_then(|matches| Self::from_arg_matches(&matches)) {
+            Ok(cli) => cli,
+            Err(error) => return Parsed::answer(&error),
         };
-        let cli = Self::from_arg_matches(&matches).map_err(|error| refused(&error))?;
         cli.validate()?;
         Ok(Parsed::Run(Box::new(cli)))
     }

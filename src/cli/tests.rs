@@ -10,7 +10,7 @@ fn run(line: &str) -> Cli {
     }
 }
 
-fn read(line: &str) -> Result<Parsed, Error> {
+fn read(line: &str) -> Result<Parsed<Box<Cli>>, Error> {
     Cli::read(std::iter::once("x_perf").chain(line.split_whitespace()).map(OsString::from))
 }
 

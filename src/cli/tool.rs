@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use super::Parsed;
 use crate::error::Error;
 
 /// `critrank`.
@@ -37,22 +38,12 @@ pub enum Task {
     },
 }
 
-/// What a command line of `critrank` comes to.
-#[derive(Debug)]
-pub enum Asked {
-    /// Do this.
-    Do(Task),
-    /// Print this to stdout and end well.
-    Show(String),
-}
-
 impl Tool {
     /// Reads a command line, the program's name first.
-    pub fn read(args: impl IntoIterator<Item = OsString>) -> Result<Asked, Error> {
+    pub fn read(args: impl IntoIterator<Item = OsString>) -> Result<Parsed<Task>, Error> {
         match Self::try_parse_from(args) {
-            Ok(tool) => Ok(Asked::Do(tool.task)),
-            Err(error) if !error.use_stderr() => Ok(Asked::Show(error.render().to_string())),
-            Err(error) => Err(super::refused(&error)),
+            Ok(tool) => Ok(Parsed::Run(tool.task)),
+            Err(error) => Parsed::answer(&error),
         }
     }
 }

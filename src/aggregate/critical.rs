@@ -52,6 +52,8 @@ pub enum Verdict {
     },
     /// There is nobody to compare with.
     OneRank,
+    /// Ranks of several communicators do not wait for each other (`NCCL_TESTS_SPLIT`).
+    SeveralGroups,
 }
 
 /// The two findings of a run.
@@ -60,7 +62,7 @@ pub struct Critical {
     /// The rank with the longest time.
     pub longest: Verdict,
     /// The rank that the others waited for: the shortest time from a common start. Only where ranks start
-    /// together (`-z 1`, `-z 3`) and no rank can finish before the last has started.
+    /// together (`-z 1`, `-z 3`, `-z G`) and no rank can finish before the last has started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_to_arrive: Option<Verdict>,
 }
@@ -68,8 +70,12 @@ pub struct Critical {
 /// What the run's options allow to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mode {
-    /// Ranks in the communicator.
+    /// Ranks of the job.
     pub ranks: u32,
+    /// Communicators that they form.
+    pub groups: u32,
+    /// `-K`: leading iterations that are left out.
+    pub skip: usize,
     /// `-z`: 1 and 3 have a barrier before each iteration, [`GATE`] a gate.
     pub blocking: u8,
     /// [`crate::collective::Traits::synchronising`].
@@ -150,10 +156,12 @@ impl Observer {
     fn push_cell(&mut self, row: &Row, cell: &Cell) {
         let case = Case::of(row, cell.placement);
         let totals = cell.ranks.iter().map(|sample| sample.total_us).collect();
-        let intervals: Vec<&[f64]> = cell.ranks.iter().map(interval).collect();
+        let intervals: Vec<&[f64]> =
+            cell.ranks.iter().map(|sample| counted(interval(sample), self.mode)).collect();
         self.times.entry(case.clone()).or_default().push(totals, &intervals);
         if self.mode.knows_arrival() {
-            let series: Vec<&[f64]> = cell.ranks.iter().map(|sample| duration(sample, self.mode)).collect();
+            let series: Vec<&[f64]> =
+                cell.ranks.iter().map(|sample| counted(duration(sample, self.mode), self.mode)).collect();
             let medians: Option<Vec<f64>> = series.iter().map(|times| median(times)).collect();
             if let Some(medians) = medians {
                 self.arrivals.entry(case).or_default().push(medians, &series);
@@ -164,8 +172,9 @@ impl Observer {
     /// Both findings over all rows so far.
     pub fn verdict(&self) -> Critical {
         let cycles = self.times.values().map(|track| track.seen).max().unwrap_or(0);
-        let judge = |tracks: &HashMap<Case, Track>, end| match self.mode.ranks {
-            0 | 1 => Verdict::OneRank,
+        let judge = |tracks: &HashMap<Case, Track>, end| match (self.mode.ranks, self.mode.groups) {
+            (0 | 1, _) => Verdict::OneRank,
+            (_, 2..) => Verdict::SeveralGroups,
             _ => judge(tracks, end).unwrap_or(Verdict::TooFewSamples { cycles }),
         };
         let longest = judge(&self.times, End::Longest);
@@ -173,6 +182,11 @@ impl Observer {
             (self.mode.knows_arrival() && self.mode.ranks > 1).then(|| judge(&self.arrivals, End::Shortest));
         Critical { longest, last_to_arrive }
     }
+}
+
+/// Without the iterations that `-K` leaves out.
+fn counted(times: &[f64], mode: Mode) -> &[f64] {
+    times.get(mode.skip..).unwrap_or(&[])
 }
 
 /// The series of `-I`, or the nearest thing that there is.

@@ -14,8 +14,8 @@ impl Noise {
 }
 
 const SIZES: [u64; 4] = [8, 1024, 65536, 1 << 20];
-const Z0: Mode = Mode { ranks: 4, blocking: 0, synchronising: true };
-const Z3: Mode = Mode { ranks: 4, blocking: 3, synchronising: true };
+const Z0: Mode = Mode { ranks: 4, groups: 1, skip: 0, blocking: 0, synchronising: true };
+const Z3: Mode = Mode { blocking: 3, ..Z0 };
 
 fn sample(rank: u32, total_us: f64, event_us: Vec<f64>) -> RankSample {
     let series = Series { event_us, ..Series::default() };
@@ -83,6 +83,28 @@ fn one_rank_has_nobody_to_compare_with() {
     let mode = Mode { ranks: 1, ..Z3 };
     let critical = run(mode, 5, 20, &[0.0], 2.0, 3);
     assert_eq!(critical, Critical { longest: Verdict::OneRank, last_to_arrive: None });
+}
+
+#[test]
+fn ranks_of_several_groups_are_not_compared() {
+    let mode = Mode { groups: 2, ..Z3 };
+    let critical = run(mode, 5, 20, &[0.0, 0.0, 500.0, 0.0], 2.0, 3);
+    let several = Verdict::SeveralGroups;
+    assert_eq!(critical, Critical { longest: several.clone(), last_to_arrive: Some(several) });
+}
+
+#[test]
+fn skipped_iterations_say_nothing() {
+    // Rank 2 is 1 us longer, which only the first two iterations hide.
+    let times = |rank| if rank == 2 { [500.0, 0.0, 11.0, 11.0, 11.0, 11.0, 11.0] } else { [10.0; 7] };
+    let longest = |skip: usize| {
+        let mut observer = Observer::new(Mode { skip, ..Z0 });
+        let ranks: Vec<_> = (0..4).map(|rank| sample(rank, 10.0, times(rank).to_vec())).collect();
+        observer.push(&row(8, 0, &ranks, how(false, 0)));
+        observer.verdict().longest
+    };
+    assert!(matches!(longest(2), Verdict::Named { rank: 2, gap_us: 1.0, .. }));
+    assert!(matches!(longest(0), Verdict::NotDistinguishable { gap_us: 1.0, .. }));
 }
 
 #[test]

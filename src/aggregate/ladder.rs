@@ -24,11 +24,11 @@ pub struct Gathering {
 }
 
 impl LateTrial {
-    /// Who is named, judged as a run would be.
-    pub fn named(&self) -> Option<u32> {
+    /// Who is named, judged as a run would be, with `aggregated` operations an iteration.
+    pub fn named(&self, aggregated: u64) -> Option<u32> {
         let mut observer = LateObserver::default();
         for Gathering { clock_error_us, ranks } in &self.placements {
-            observer.push(late(ranks, *clock_error_us, 0));
+            observer.push(late(ranks, *clock_error_us, 0, aggregated));
         }
         observer.late_rank()
     }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::RankSample;
 use super::arrivals::{Times, columns, first, last, middle};
-use crate::stats::{median, nearest_rank, sorted};
+use crate::stats::{median, median_bounds, nearest_rank, sorted};
 
 /// Iterations, and bare barriers, that a statement needs.
 const NEEDED: usize = 20;
@@ -20,7 +20,7 @@ const PEERS: f64 = 10.0;
 const QUIET: f64 = 3.0;
 /// Less than this, in µs, is what a call costs a host, and no lateness: two healthy H200 stood 0.3 µs apart.
 const LEAST_US: f64 = 1.0;
-/// Nor is less than this part of the operation: it costs nothing that could be seen.
+/// Nor is less than this part of the iteration: it costs nothing that could be seen.
 const OF_OPERATION: f64 = 0.01;
 /// Late in so many of the iterations at least.
 const SHARE: f64 = 0.2;
@@ -56,6 +56,8 @@ pub enum Late {
         share: f64,
         /// How late it then was: median behind the middle rank, in µs.
         late_us: f64,
+        /// The 95 % interval of that median; absent where it was late too rarely for one.
+        interval_us: Option<[f64; 2]>,
         /// From which lateness on it counts as late, in µs.
         threshold_us: f64,
     },
@@ -68,23 +70,25 @@ pub enum Late {
     Unknown,
 }
 
-/// Judges one placement. `clock_error_us` bounds the error between any two ranks.
-pub fn late(samples: &[RankSample], clock_error_us: f64, skip: usize) -> Late {
+/// Judges one placement, whose iterations are of `aggregated` operations each. `clock_error_us` bounds the error between any
+/// two ranks.
+pub fn late(samples: &[RankSample], clock_error_us: f64, skip: usize, aggregated: u64) -> Late {
     let Some(times) = Times::of(samples, skip) else { return Late::Unknown };
     let arrivals: Vec<Vec<f64>> = columns(&times.arrivals_us).collect();
     let exits: Vec<Vec<f64>> = columns(&times.exits_us).collect();
     if arrivals.len() < NEEDED || exits.len() < NEEDED {
         return Late::Unknown;
     }
-    let least_us = LEAST_US.max(OF_OPERATION * operation_us(samples, skip));
+    let least_us = LEAST_US.max(OF_OPERATION * operation_us(samples, skip) * aggregated as f64);
     let thresholds: Vec<f64> =
         excuses(&exits).into_iter().map(|excuse| (MARGIN * excuse + clock_error_us).max(least_us)).collect();
     let at = |seen_at, moments: &[Vec<f64>]| {
         let (place, late_us) = Contest::of(moments, &thresholds).winner()?;
         let share = late_us.len() as f64 / moments.len() as f64;
         let (rank, threshold_us) = (times.ranks[place], thresholds[place]);
+        let interval_us = median_bounds(&late_us).map(|(low, high)| [low, high]);
         let late_us = median(&late_us)?;
-        (share >= SHARE).then_some(Late::Named { rank, seen_at, share, late_us, threshold_us })
+        (share >= SHARE).then_some(Late::Named { rank, seen_at, share, late_us, interval_us, threshold_us })
     };
     at(SeenAt::Calls, &arrivals)
         .or_else(|| at(SeenAt::Barriers, &exits))
@@ -200,6 +204,9 @@ pub enum LateVerdict {
         share_pct: f64,
         /// How late it then was; median over the same.
         late_us: f64,
+        /// The 95 % interval of its median over a placement's iterations; of both ends the median over the same.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        interval_us: Option<[f64; 2]>,
         /// What counted as late; median over the same.
         threshold_us: f64,
         /// Placements that name it.
@@ -274,24 +281,32 @@ impl LateObserver {
     }
 
     fn named(&self, rank: u32, agreeing: usize) -> Option<LateVerdict> {
-        let of = self.placements.iter().filter_map(|late| match late {
-            Late::Named { rank: named, seen_at, share, late_us, threshold_us } if *named == rank => {
-                Some((*seen_at, [*share, *late_us, *threshold_us]))
-            }
-            _ => None,
-        });
-        let of: Vec<(SeenAt, [f64; 3])> = of.collect();
-        let calls = of.iter().filter(|(seen_at, _)| *seen_at == SeenAt::Calls).count();
+        let is_of = |late: &&Late| matches!(late, Late::Named { rank: named, .. } if *named == rank);
+        let of: Vec<&Late> = self.placements.iter().filter(is_of).collect();
+        let calls =
+            of.iter().filter(|late| matches!(late, Late::Named { seen_at: SeenAt::Calls, .. })).count();
         let most = if 2 * calls >= agreeing { SeenAt::Calls } else { SeenAt::Barriers };
         // Figures of calls and of bare barriers are two things.
-        let of: Vec<[f64; 3]> =
-            of.into_iter().filter(|(seen_at, _)| *seen_at == most).map(|(_, of)| of).collect();
+        let (of, intervals): (Vec<[f64; 3]>, Vec<Option<[f64; 2]>>) = of
+            .into_iter()
+            .filter_map(|late| match *late {
+                Late::Named { seen_at, share, late_us, interval_us, threshold_us, .. } if seen_at == most => {
+                    Some(([share, late_us, threshold_us], interval_us))
+                }
+                _ => None,
+            })
+            .unzip();
+        let end = |which: usize| {
+            let ends: Option<Vec<f64>> = intervals.iter().map(|ends| ends.map(|ends| ends[which])).collect();
+            median(&ends?)
+        };
         let typical = |part: usize| median(&of.iter().map(|parts| parts[part]).collect::<Vec<_>>());
         Some(LateVerdict::Named {
             rank,
             seen_at: most,
             share_pct: typical(0)? * 100.0,
             late_us: typical(1)?,
+            interval_us: end(0).zip(end(1)).map(|(low, high)| [low, high]),
             threshold_us: typical(2)?,
             agreeing,
             cases: self.placements.len(),

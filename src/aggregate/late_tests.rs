@@ -40,7 +40,7 @@ impl Run {
                 RankSample { rank, total_us: 0.0, cpu_us: 0.0, series, tally: None }
             })
             .collect();
-        late(&samples, clock_error_us, 0)
+        late(&samples, clock_error_us, 0, 1)
     }
 }
 
@@ -57,11 +57,13 @@ fn a_rank_that_is_late_before_its_call_is_named_with_its_lateness() {
     for ranks in [2, 3, 4, 64] {
         let call = |rank, _, _: &mut fastrand::Rng| if rank == 1 { 200.0 } else { 0.0 };
         let late = Run::new(ranks, 1).judge(&call, &|_, _, _| 0.0, 5.0);
-        let Late::Named { rank, seen_at: SeenAt::Calls, share, late_us, threshold_us } = late else {
+        let Late::Named { rank, seen_at: SeenAt::Calls, share, late_us, threshold_us, interval_us } = late
+        else {
             panic!("{ranks}: {late:?}")
         };
         assert_eq!((rank, share), (1, 1.0));
         assert!((late_us - 200.0).abs() < 1.0 && (5.0..8.0).contains(&threshold_us), "{late:?}");
+        assert!(interval_us.is_some_and(|[low, high]| low <= late_us && late_us <= high), "{late:?}");
     }
 }
 
@@ -128,8 +130,8 @@ fn less_than_the_clocks_error_is_nothing() {
 }
 
 #[test]
-fn a_hundredth_of_the_operation_is_nothing() {
-    let judge = |completion_us: f64| {
+fn a_hundredth_of_the_iteration_is_nothing() {
+    let judge = |completion_us: f64, aggregated: u64| {
         let sample = |rank: u32, late_us: f64| {
             let times = |extra_us: f64| (0..50).map(|at| 1e5 * f64::from(at) + extra_us).collect();
             // Whoever waits for the late one has the longer time.
@@ -142,10 +144,13 @@ fn a_hundredth_of_the_operation_is_nothing() {
             };
             RankSample { rank, total_us: 0.0, cpu_us: 0.0, series, tally: None }
         };
-        named(late(&[sample(0, 0.0), sample(1, 200.0)], 0.0, 0))
+        named(late(&[sample(0, 0.0), sample(1, 200.0)], 0.0, 0, aggregated))
     };
-    assert_eq!(judge(19_000.0), Some(1));
-    assert_eq!(judge(21_000.0), None);
+    assert_eq!(judge(19_000.0, 1), Some(1));
+    assert_eq!(judge(21_000.0, 1), None);
+    // Times are those of one of its operations.
+    assert_eq!(judge(1_900.0, 10), Some(1));
+    assert_eq!(judge(2_100.0, 10), None);
 }
 
 #[test]
@@ -190,7 +195,7 @@ fn equal_ranks_are_hardly_ever_accused() {
 fn too_little_is_unknown() {
     let mut short = Run { iterations: NEEDED - 1, ..Run::new(2, 1) };
     assert_eq!(short.judge(&|_, _, _| 0.0, &|_, _, _| 0.0, 0.0), Late::Unknown);
-    assert_eq!(late(&[], 0.0, 0), Late::Unknown);
+    assert_eq!(late(&[], 0.0, 0, 1), Late::Unknown);
 }
 
 #[test]
@@ -210,11 +215,15 @@ fn the_binomial_tail_is_right() {
     assert!((binomial_tail(10_000, 5_000, 0.5) - 0.504).abs() < 1e-3);
 }
 
+/// A placement's judgement.
+fn found(rank: u32, seen_at: SeenAt, late_us: f64) -> Late {
+    let interval_us = Some([late_us - 1.0, late_us + 2.0]);
+    Late::Named { rank, seen_at, share: 0.5, late_us, interval_us, threshold_us: 8.0 }
+}
+
 #[test]
 fn a_name_needs_two_placements_and_no_rival() {
-    let one = Late::Named { rank: 3, seen_at: SeenAt::Calls, share: 0.5, late_us: 200.0, threshold_us: 8.0 };
-    let other =
-        Late::Named { rank: 2, seen_at: SeenAt::Calls, share: 0.5, late_us: 200.0, threshold_us: 8.0 };
+    let (one, other) = (found(3, SeenAt::Calls, 200.0), found(2, SeenAt::Calls, 200.0));
     let nobody = Late::Nobody { threshold_us: 10.0 };
     let verdict = |all: &[Late]| {
         let mut observer = LateObserver::default();
@@ -232,6 +241,7 @@ fn a_name_needs_two_placements_and_no_rival() {
             seen_at: SeenAt::Calls,
             share_pct,
             late_us,
+            interval_us: Some([199.0, 202.0]),
             threshold_us,
             agreeing,
             cases,
@@ -253,14 +263,15 @@ fn a_name_needs_two_placements_and_no_rival() {
 
 #[test]
 fn figures_of_calls_and_of_bare_barriers_are_not_mixed() {
-    let seen = |seen_at, late_us| Late::Named { rank: 3, seen_at, share: 0.5, late_us, threshold_us: 8.0 };
     let mut observer = LateObserver::default();
     for (seen_at, late_us) in [(SeenAt::Calls, 200.0), (SeenAt::Barriers, 4000.0), (SeenAt::Barriers, 4000.0)]
     {
-        observer.push(seen(seen_at, late_us));
+        observer.push(found(3, seen_at, late_us));
     }
-    let Some(LateVerdict::Named { seen_at, late_us, agreeing, .. }) = observer.verdict() else { panic!() };
-    assert_eq!((seen_at, agreeing), (SeenAt::Barriers, 3));
+    let Some(LateVerdict::Named { seen_at, late_us, interval_us, agreeing, .. }) = observer.verdict() else {
+        panic!()
+    };
+    assert_eq!((seen_at, agreeing, interval_us), (SeenAt::Barriers, 3, Some([3999.0, 4002.0])));
     assert!((late_us - 4000.0).abs() < 1e-9, "{late_us}");
 }
 
@@ -271,9 +282,8 @@ fn an_endless_run_remembers_a_bounded_number_of_placements() {
         observer.push(Late::Nobody { threshold_us: 1.0 });
         assert!(observer.placements.len() <= KEPT);
     }
-    let late = Late::Named { rank: 3, seen_at: SeenAt::Calls, share: 0.5, late_us: 200.0, threshold_us: 8.0 };
     for _ in 0..KEPT {
-        observer.push(late);
+        observer.push(found(3, SeenAt::Calls, 200.0));
     }
     assert!(matches!(observer.verdict(), Some(LateVerdict::Named { rank: 3, .. })));
 }

@@ -107,7 +107,7 @@ fn an_unstable_case_tells_times_only() {
 
 /// A sweep of 30 sizes in 7 cycles over 4 ranks without any cause: cycles differ by 2 %, ranks by 0.5 %.
 fn sweep(noise: &mut Noise, drift_pct: f64) -> (Vec<Statistics>, Critical) {
-    let mode = Mode { ranks: 4, blocking: 3, synchronising: true };
+    let mode = Mode { ranks: 4, groups: 1, skip: 0, blocking: 3, synchronising: true };
     let (mut statistician, mut observer) = (Statistician::default(), Observer::new(mode));
     for cycle in 0..7 {
         for size in 0..30 {

@@ -70,11 +70,18 @@ impl Bench<'_> {
         {
             return Ok(checked);
         }
-        match self.pattern(target).sight() {
-            Sight::Blind { reason } | Sight::Refused { reason } => {
-                checked.blind = Some(reason);
-                return Ok(checked);
-            }
+        let sight = self.pattern(target).sight();
+        let blind = match sight {
+            Sight::Blind { reason } | Sight::Refused { reason } => Some(reason),
+            Sight::Weak { .. } | Sight::Full { .. } => None,
+        };
+        // How much a check sees depends on the group's size, and all ranks check or none.
+        if self.control.vote(u64::from(blind.is_some()))? > 0 {
+            checked.blind = blind.or(Some("a group of another size has no check that could see an error"));
+            return Ok(checked);
+        }
+        match sight {
+            Sight::Blind { .. } | Sight::Refused { .. } => {}
             Sight::Weak { cover_elems, reason } => {
                 checked.weak = Some(reason);
                 checked.coverage = self.coverage(cases, cover_elems);

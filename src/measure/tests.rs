@@ -212,7 +212,7 @@ fn a_late_rank_is_seen_in_arrivals_and_not_in_bare_barriers() {
         let (error_us, gpu_us) = bench.exits(&mut samples).unwrap();
         assert_eq!(gpu_us, None);
         assert!(error_us.abs() < f64::EPSILON, "a simulation's clock is common");
-        let found = match crate::aggregate::late(&samples, error_us, 0) {
+        let found = match crate::aggregate::late(&samples, error_us, 0, 1) {
             crate::aggregate::Late::Named { rank, late_us, .. } => {
                 assert!((49.0..51.5).contains(&late_us), "{late_us}");
                 Some(rank)

@@ -12,7 +12,7 @@ use crate::aggregate::{
 use crate::error::{Error, Result};
 use crate::judge::{Trail, Verdict, is_slow};
 use crate::report::record::{self, Event};
-use crate::report::{Outcome, Preamble, SelfTest, SelfTestSlow, drift_words, places_of, table};
+use crate::report::{Config, Outcome, Preamble, SelfTest, SelfTestSlow, drift_words, places_of, table};
 
 /// What came out.
 pub(super) struct Recomputed {
@@ -125,7 +125,10 @@ impl<'a> Again<'a> {
             Event::Overhead { size_bytes, overhead, pairs_us } => {
                 self.overhead(*size_bytes, overhead, pairs_us);
             }
-            Event::LateTrial(trial) => self.late_trials.push((trial.late_by_us, trial.named())),
+            Event::LateTrial(trial) => {
+                let named = trial.named(self.preamble.config.aggregated);
+                self.late_trials.push((trial.late_by_us, named));
+            }
             Event::SlowTrial { lost_pct, pairs_us } => self.slow_trials.push((*lost_pct, is_slow(pairs_us))),
             Event::SelfTest(recorded) => self.self_test(recorded),
             Event::SelfTestSlow(recorded) => self.self_test_slow(recorded),
@@ -150,10 +153,10 @@ impl<'a> Again<'a> {
         let part = if self.preamble.config.epochs > 1 { format!("epoch {epoch}, ") } else { String::new() };
         let name = format!("row {requested_bytes} {dtype} {redop} {root}, {part}cycle {cycle}");
         self.account.compare(name, &without_samples(recorded), &without_samples(&row));
-        let skip = self.preamble.config.skip as usize;
+        let Config { skip, aggregated, .. } = self.preamble.config;
         for cell in &row.cells {
             if let Some(told) = &cell.arrivals {
-                self.late.push(late(&cell.ranks, told.clock_error_us, skip));
+                self.late.push(late(&cell.ranks, told.clock_error_us, skip as usize, aggregated));
             }
         }
         self.totals.push(&row);

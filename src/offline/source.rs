@@ -53,11 +53,7 @@ impl<'a> Source<'a> {
 
     /// What the critical rank may be told from.
     pub(super) fn mode(&self) -> Mode {
-        Mode {
-            ranks: self.preamble.sites.len() as u32,
-            blocking: self.preamble.config.blocking,
-            synchronising: self.collective.traits().synchronising,
-        }
+        self.preamble.mode(self.collective.traits().synchronising)
     }
 
     /// The row as its ranks' samples make it; what no sample holds (names, wall time, coverage) is the recorded one's.

@@ -18,9 +18,11 @@ pub use self_test::{SelfTest, SelfTestSlow};
 pub use sink::{Paths, Sink};
 pub use stats_table::{drift_words, place};
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
-use crate::aggregate::Critical;
+use crate::aggregate::{Critical, Mode};
 use crate::backend::{Device, Kind, Library};
 use crate::error::Exit;
 use crate::judge::Places;
@@ -74,6 +76,20 @@ pub struct Preamble {
     pub config: Config,
     /// Every rank, in order.
     pub sites: Vec<Site>,
+}
+
+impl Preamble {
+    /// What may be said of critical ranks, of a collective that synchronises or does not.
+    pub fn mode(&self, synchronising: bool) -> Mode {
+        let groups: BTreeSet<u32> = self.sites.iter().map(|site| site.group).collect();
+        Mode {
+            ranks: self.sites.len() as u32,
+            groups: groups.len() as u32,
+            blocking: self.config.blocking,
+            skip: self.config.skip as usize,
+            synchronising,
+        }
+    }
 }
 
 /// Settings that the header shows.

@@ -302,6 +302,7 @@ fn arrival_events() -> [Event; 4] {
         seen_at: SeenAt::Calls,
         share_pct: 99.5,
         late_us: 200.5,
+        interval_us: Some([199.5, 201.5]),
         threshold_us: 8.5,
         agreeing: 2,
         cases: 2,

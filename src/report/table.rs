@@ -264,6 +264,7 @@ fn verdict(verdict: &Verdict, side: &str, sites: &[Site]) -> String {
             format!("not distinguishable ({cycles} cycle{plural}; run -N 5 or -I 1)")
         }
         Verdict::OneRank => "one rank".to_owned(),
+        Verdict::SeveralGroups => "not compared between groups".to_owned(),
     }
 }
 

@@ -196,6 +196,7 @@ fn the_critical_rank_in_words() {
         (Verdict::TooFewSamples { cycles: 1 }, None, "not distinguishable (1 cycle; run -N 5 or -I 1)"),
         (Verdict::TooFewSamples { cycles: 3 }, None, "not distinguishable (3 cycles; run -N 5 or -I 1)"),
         (Verdict::OneRank, None, "one rank"),
+        (Verdict::SeveralGroups, None, "not compared between groups"),
     ];
     for (longest, last_to_arrive, want) in cases {
         assert_eq!(critical(&Critical { longest, last_to_arrive }, &sites), want);

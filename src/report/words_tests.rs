@@ -23,8 +23,14 @@ fn good_lines() -> Vec<String> {
     lines.push(table::reduced(1 << 30));
     let named = Verdict::Named { rank: 0, gap_us: 1.0, spread_us: 0.1, agreeing: 1, cases: 1 };
     let unclear = |distinct| Verdict::NotDistinguishable { gap_us: 1.0, spread_us: 2.0, cases: 1, distinct };
-    let verdicts =
-        [named.clone(), unclear(0), unclear(1), Verdict::TooFewSamples { cycles: 1 }, Verdict::OneRank];
+    let verdicts = [
+        named.clone(),
+        unclear(0),
+        unclear(1),
+        Verdict::TooFewSamples { cycles: 1 },
+        Verdict::OneRank,
+        Verdict::SeveralGroups,
+    ];
     for longest in verdicts {
         let mut outcome = fixture::outcome();
         outcome.critical = Critical { longest, last_to_arrive: Some(named.clone()) };

@@ -207,6 +207,20 @@ pub(super) fn together<T>(control: &dyn Control, host: &str, step: Result<T>) ->
     Err(Error::Agreed(Exit::from_code(worst as u8)))
 }
 
+/// A reason that a process may have against something, told by all together: what one cannot do, none does. Rank 0 gets the
+/// reason of the first that has one, and with it the rank where it is not rank 0 itself.
+pub(super) fn objection(control: &dyn Control, mine: Option<String>) -> Result<Option<String>> {
+    if control.vote(u64::from(mine.is_some()))? == 0 {
+        return Ok(None);
+    }
+    let all = control.gather(&serde_json::to_vec(&mine).unwrap_or_default())?.unwrap_or_default();
+    let first = all.iter().enumerate().find_map(|(rank, bytes)| {
+        let reason = serde_json::from_slice::<Option<String>>(bytes).ok().flatten()?;
+        Some(if rank == 0 { reason } else { format!("{reason} (rank {rank})") })
+    });
+    Ok(first.or(mine).or_else(|| Some(String::new())))
+}
+
 /// Each distinct text once, with the ranks that it happened to.
 fn report_failures(all: &[Vec<u8>]) {
     let mut texts: Vec<(String, Vec<String>)> = Vec::new();
@@ -252,6 +266,50 @@ mod tests {
         let text = gpu_table(&all);
         assert!(text.contains("\na                         2            2      enough  0, 1\n"), "{text}");
         assert!(text.contains("\nb                         2            2           0  2, 3\n"), "{text}");
+    }
+
+    /// Rank 0 of two, of which the other has this against it.
+    struct Beside(Option<String>);
+
+    impl Control for Beside {
+        fn rank(&self) -> u32 {
+            0
+        }
+        fn size(&self) -> u32 {
+            2
+        }
+        fn barrier(&self) -> Result<()> {
+            Ok(())
+        }
+        fn broadcast(&self, bytes: Vec<u8>) -> Result<Vec<u8>> {
+            Ok(bytes)
+        }
+        fn gather(&self, bytes: &[u8]) -> Result<Option<Vec<Vec<u8>>>> {
+            Ok(Some(vec![bytes.to_vec(), serde_json::to_vec(&self.0).unwrap()]))
+        }
+        fn vote(&self, value: u64) -> Result<u64> {
+            Ok(value.max(u64::from(self.0.is_some())))
+        }
+        fn tell(&self, _to: u32, _word: u64) -> Result<()> {
+            Ok(())
+        }
+        fn hear(&self, _from: u32) -> Result<u64> {
+            Ok(0)
+        }
+        fn abort(&self) -> crate::session::Abort {
+            std::sync::Arc::new(|_| ())
+        }
+    }
+
+    #[test]
+    fn what_one_rank_cannot_do_is_done_by_none() {
+        let told = |theirs: Option<&str>, mine: Option<&str>| {
+            objection(&Beside(theirs.map(str::to_owned)), mine.map(str::to_owned)).unwrap()
+        };
+        assert_eq!(told(None, None), None);
+        assert_eq!(told(None, Some("too old")).as_deref(), Some("too old"));
+        assert_eq!(told(Some("no"), Some("too old")).as_deref(), Some("too old"));
+        assert_eq!(told(Some("one rank"), None).as_deref(), Some("one rank (rank 1)"));
     }
 
     #[test]

@@ -38,7 +38,7 @@ impl LateReporter {
         clock_error: ClockError,
         sink: &Sink,
     ) -> Option<Arrivals> {
-        self.observer.push(late(&cell.ranks, clock_error.host_us, self.skip));
+        self.observer.push(late(&cell.ranks, clock_error.host_us, self.skip, self.aggregated));
         let found = arrivals(&cell.ranks, clock_error, self.skip, self.aggregated)?;
         let place = match cell.placement {
             Placement::OutOfPlace => "",
@@ -58,16 +58,26 @@ impl LateReporter {
         let Some(verdict) = self.observer.verdict() else { return };
         sink.event(&Event::LateRank(verdict));
         match verdict {
-            LateVerdict::Named { rank, seen_at, share_pct, late_us, threshold_us, agreeing, cases } => {
+            LateVerdict::Named {
+                rank,
+                seen_at,
+                share_pct,
+                late_us,
+                interval_us,
+                threshold_us,
+                agreeing,
+                cases,
+            } => {
                 let (did, of) = match seen_at {
                     SeenAt::Calls => ("called", "iterations"),
                     SeenAt::Barriers => ("left bare barriers", "cases, though it called in time"),
                 };
                 let text = format!(
-                    "late rank {rank}{}: it {did} {late_us:.1} us behind the middle rank in {share_pct:.0} % of the \
+                    "late rank {rank}{}: it {did} {late_us:.1} us{} behind the middle rank in {share_pct:.0} % of the \
                      {of}; late here is more than {threshold_us:.1} us (exits of bare barriers, the clocks' \
                      error, 1 us and 1 % of the operation); {agreeing} of {cases} measurements agree",
-                    self.place(rank)
+                    self.place(rank),
+                    interval_us.map_or_else(String::new, |[low, high]| format!(" [{low:.1}, {high:.1}]"))
                 );
                 sink.finding("late_rank", &[rank], &text);
             }

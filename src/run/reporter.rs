@@ -10,7 +10,7 @@ use super::sweep::{Gathered, Range};
 use super::timeline::steady_from;
 use super::timing::Timing;
 use crate::aggregate::{
-    Average, Cell, Check, How, Mode, Observer, RankSample, Row, Statistician, Totals, cell, split_cell,
+    Average, Cell, Check, How, Observer, RankSample, Row, Statistician, Totals, cell, split_cell,
 };
 use crate::backend::{Kind, Remark};
 use crate::cli::Cli;
@@ -73,11 +73,7 @@ impl Reporter {
         let _ = shared.set(sink.clone());
         sink.start(preamble);
         let traits = collective.traits();
-        let mode = Mode {
-            ranks: preamble.sites.len() as u32,
-            blocking: preamble.config.blocking,
-            synchronising: traits.synchronising,
-        };
+        let mode = preamble.mode(traits.synchronising);
         Ok(Self {
             sink,
             observer: Observer::new(mode),
@@ -343,6 +339,11 @@ impl Reporter {
         )
     }
 
+    /// Whether a rank comes late; once, when all rows are there.
+    pub(super) fn tell_late(&self) {
+        self.late.finish(&self.sink);
+    }
+
     /// The footer; the run's exit code.
     pub(super) fn finish(
         self,
@@ -350,7 +351,6 @@ impl Reporter {
         memory: Option<MemoryUse>,
         library_error: String,
     ) -> Result<Exit> {
-        self.late.finish(&self.sink);
         tell(&self.sink, &self.statistician.statistics(), self.show_stats);
         let outcome = Outcome {
             out_of_bounds: self.totals.out_of_bounds(),

@@ -1,5 +1,6 @@
 //! The sweep: every type, reduction and root; every cycle; every size; both placements.
 
+use super::agreement::objection;
 use super::reporter::Reporter;
 use super::timing::Timing;
 use crate::aggregate::{ClockError, RankSample};
@@ -48,7 +49,9 @@ pub(super) fn sweep(
     let reduces = bench.collective.traits().reduces;
     for series in all {
         let op = series.op.filter(|_| reduces);
-        if let Some(reason) = bench.backend.refuses(series.dtype, op) {
+        // Groups of other sizes and GPUs of other kinds may have other reasons.
+        let refused = bench.backend.refuses(series.dtype, op);
+        if let Some(reason) = objection(bench.control, refused)? {
             if !series.from_all {
                 return Err(Error::Unsupported(reason));
             }

@@ -67,11 +67,11 @@ pub(super) fn self_test(
         return Ok(());
     }
     let before = bench.delay.take();
-    let guilty = ranks - 1;
+    let (guilty, aggregated) = (ranks - 1, bench.settings.aggregated);
     let mut ladder = Ladder::new(EACH);
     let mut judge = |late_by_us, trial: Option<LateTrial>| {
         if let (Some(trial), Some(reporter)) = (trial, reporter) {
-            let named = trial.named();
+            let named = trial.named(aggregated);
             ladder
                 .push(late_by_us, if late_by_us.is_some() { named == Some(guilty) } else { named.is_some() });
             reporter.sink.event(&Event::LateTrial(trial));

@@ -43,9 +43,9 @@ impl Job<'_> {
         }
         let locals = early.locals();
         let group = Group::of(seat, self.environment.split);
+        agreement::agree(control, &setup::card(host, &early.library(), &self.environment))?;
         self.refuse_faults(control, control.size() * locals)?;
         let series = self.plan(control, group.ranks(locals))?;
-        agreement::agree(control, &setup::card(host, &early.library(), &self.environment))?;
         let preamble = setup::preamble(cli, seat, &group, &early, &self.who)?;
         let baseline = self.baseline(control, &preamble, &series)?;
         let sharing = control.vote(setup::sharing(&preamble.sites))?;
@@ -125,6 +125,10 @@ impl Job<'_> {
             });
         }
         self.sweep(place, bench, series, range, reporter)?;
+        // Before the search, which begins with this rank.
+        if let Some(reporter) = reporter {
+            reporter.tell_late();
+        }
         if self.cli.localize { localise::localise(bench, self.cli, reporter.as_ref()) } else { Ok(()) }
     }
 

@@ -128,6 +128,12 @@ pub enum Error {
         /// The system's reason.
         source: std::io::Error,
     },
+    /// A defect of this program.
+    #[error("thread {thread} of this process panicked, as said above; please report it")]
+    Panicked {
+        /// Thread of the process, from 0.
+        thread: u32,
+    },
     /// Some rank failed; it has been reported, and every rank now leaves with the same code.
     #[error("ended by another rank's failure")]
     Agreed(Exit),
@@ -143,6 +149,7 @@ impl Error {
             Self::Timeout { .. } => Exit::Timeout,
             Self::TooFewGpus { .. } | Self::Unsupported(_) => Exit::Unsupported,
             Self::Setup(_) | Self::File { .. } => Exit::Setup,
+            Self::Panicked { .. } => Exit::Died,
             Self::Agreed(exit) => *exit,
         }
     }

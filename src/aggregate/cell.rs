@@ -79,12 +79,23 @@ pub fn split_cell(
     let mut cells = Vec::with_capacity(groups.len());
     for (group, ranks, traffic) in groups {
         let theirs = samples.iter().filter(|sample| ranks.contains(&sample.rank)).cloned().collect();
-        let cell = cell(placement, theirs, *traffic, how, Check::NotChecked);
+        let cell = cell(placement, theirs, *traffic, how, check.clone());
         let ranks = ranks.len() as u32;
-        let Cell { time, algbw_gbps, busbw_gbps, .. } = cell;
-        cells.push((GroupTime { group: *group, ranks, time, algbw_gbps, busbw_gbps }, cell));
+        let Cell { time, algbw_gbps, busbw_gbps, ref wrong, .. } = cell;
+        let wrong = wrong.clone();
+        cells.push((GroupTime { group: *group, ranks, time, algbw_gbps, busbw_gbps, wrong }, cell));
     }
-    let all = cell(placement, samples, Traffic { bytes: 0, bus_factor: 0.0 }, how, check);
+    let mut all = cell(placement, samples, Traffic { bytes: 0, bus_factor: 0.0 }, how, check);
+    if matches!(all.wrong, Wrong::Count(_)) {
+        // Each group follows a legal result of its own.
+        let counts = cells.iter().map(|(_, cell)| match cell.wrong {
+            Wrong::Count(wrong) => wrong,
+            _ => 0,
+        });
+        all.wrong = Wrong::Count(counts.sum());
+        all.wrong_ranks = cells.iter().flat_map(|(_, cell)| cell.wrong_ranks.iter().copied()).collect();
+        all.wrong_ranks.sort_unstable();
+    }
     let slowest = cells.iter().map(|(_, cell)| cell).max_by(|a, b| a.shown_us.total_cmp(&b.shown_us));
     let Some(slowest) = slowest.cloned() else { return all };
     let groups = cells.into_iter().map(|(time, _)| time).collect();
@@ -249,6 +260,27 @@ mod tests {
         assert_eq!(check(Some((3, 3)), None), (Wrong::Count(3), vec![0]));
         assert_eq!(check(Some((0, 0)), None), (Wrong::NotChecked, vec![]), "never called right unseen");
         assert_eq!(check(None, None), (Wrong::NotChecked, vec![]));
+    }
+
+    #[test]
+    fn each_group_is_checked_by_itself_and_the_slowest_is_shown() {
+        let split = |first, second| {
+            let groups = [(0, vec![0], TRAFFIC), (4, vec![1], TRAFFIC)];
+            split_cell(Placement::OutOfPlace, two(first, second), &groups, HOW, Check::Counted)
+        };
+        let right = split(Some((0, 5)), Some((7, 0)));
+        assert_eq!(
+            (right.wrong, right.wrong_ranks),
+            (Wrong::Count(0), vec![]),
+            "each follows its own result"
+        );
+        let bad = split(Some((2, 5)), Some((7, 1)));
+        let of: Vec<_> =
+            bad.groups.iter().map(|group| (group.group, group.ranks, group.wrong.clone())).collect();
+        assert_eq!(of, [(0, 1, Wrong::Count(2)), (4, 1, Wrong::Count(1))]);
+        assert_eq!((bad.wrong, bad.wrong_ranks), (Wrong::Count(3), vec![0, 1]));
+        let longest = bad.groups.iter().map(|group| group.time.avg_us).fold(0.0, f64::max);
+        assert_eq!((bad.time.avg_us, bad.ranks.len()), (longest, 2));
     }
 
     #[test]

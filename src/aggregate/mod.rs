@@ -106,12 +106,13 @@ pub enum Average {
 }
 
 /// What the check of one placement says.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wrong {
     /// Wrong elements, summed over ranks.
     Count(u64),
     /// `-c 0`.
+    #[default]
     NotChecked,
     /// The placement has no defined result (in-place alltoall).
     Undefined,
@@ -159,6 +160,9 @@ pub struct GroupTime {
     pub algbw_gbps: f64,
     /// As the cell's, of this group alone.
     pub busbw_gbps: f64,
+    /// Wrong elements of its ranks.
+    #[serde(default)]
+    pub wrong: Wrong,
 }
 
 /// One placement of one row.

@@ -96,6 +96,26 @@ pub fn why_no_gate(get: impl Fn(&str) -> Option<String>) -> Option<String> {
     blocking.or_else(alone).map(|(name, value)| format!("not with {name}={value}; unset it, or use -z 3"))
 }
 
+/// Variables that differ between ranks by their nature.
+const OWN: [&str; 11] = [
+    "OMPI_COMM_WORLD_",
+    "PMI_",
+    "SLURM_",
+    "CUDA_VISIBLE_DEVICES",
+    "NCCL_HOSTID",
+    "OMPI_MCA_ess",
+    "OMPI_MCA_orte",
+    "OMPI_MCA_initial",
+    "OMPI_MCA_pmix",
+    "OMPI_MCA_shmem",
+    "NCCL_DEBUG_FILE",
+];
+
+/// Whether a variable differs between ranks, or between launches, by its nature.
+pub fn is_a_ranks_own(name: &str) -> bool {
+    OWN.iter().any(|own| name.starts_with(own))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

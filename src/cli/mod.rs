@@ -35,7 +35,9 @@ use flags::{blocking, expand_prefix, factor, hex_or_decimal, signed, size};
     disable_version_flag = true,
     next_help_heading = "As in nccl-tests",
     after_help = "Sizes take K, M, G, T (1024 based). Environment: NCCL_TESTS_DEVICE, NCCL_TESTS_MIN_BW, \
-                  NCCL_TESTS_ALLTOALLV_SPREAD, _MATRIX_FILE, _MATRIX_SCALE, _PRINT_SUMMARY.\n\
+                  NCCL_TESTS_ALLTOALLV_SPREAD, _MATRIX_FILE, _MATRIX_SCALE, _PRINT_SUMMARY; NCCL_TESTS_SPLIT \
+                  ('MOD 2', 'DIV 8', 'AND 0x7', 'OR 1', of the process's number) or NCCL_TESTS_SPLIT_MASK (hexadecimal) \
+                  for groups that measure side by side; CRITRANK_WATCH_ADDRESS, where rank 0's watchdog listens.\n\
                   Exit codes: 0 good, 1 usage, 2 CUDA, 3 NCCL or MPI, 4 timeout, 5 ranks and GPUs do not fit or \
                   not supported, 6 set-up, 7 wrong data or below NCCL_TESTS_MIN_BW, 8 a rank or the job died."
 )]

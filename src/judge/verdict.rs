@@ -105,8 +105,8 @@ pub struct Finding {
     pub excess_us: f64,
     /// Pairs of repeats in each confirmation.
     pub repeats: usize,
-    /// Independent confirmations: alone against another, and in a ring with it against one without
-    /// (a GPU by itself: against two others).
+    /// Confirmations, each measured anew: alone against another, and in a ring with it against one without (a GPU by itself:
+    /// against two others; of two ranks, twice against the one that there is).
     pub confirmations: u32,
 }
 

@@ -1,5 +1,7 @@
 //! Checked calls, outside the timed region: fill, run once, compare; all ranks agree on what it means.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Bench, Target};
@@ -55,10 +57,19 @@ pub struct Checked {
 }
 
 /// What rank 0 tells all after a checked call.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Decision {
     wrong: u64,
-    follows_b: bool,
+    /// Colours of the groups that follow the second legal pattern.
+    follow_b: Vec<u32>,
+}
+
+impl Decision {
+    /// Of all groups' counts, by colour.
+    fn of(groups: &BTreeMap<u32, Tally>) -> Self {
+        let follow_b = groups.iter().filter(|(_, tally)| tally.follows_b()).map(|(color, _)| *color);
+        Self { wrong: groups.values().map(Tally::wrong).sum(), follow_b: follow_b.collect() }
+    }
 }
 
 impl Bench<'_> {
@@ -95,7 +106,8 @@ impl Bench<'_> {
             let decision = self.checked_call(target, placement, cases, index, &mut checked.tallies)?;
             if decision.wrong > 0 {
                 checked.wrong = Some(decision.wrong);
-                self.examine(target, cases, index, decision.follows_b, &mut checked)?;
+                let follows_b = decision.follow_b.contains(&self.group);
+                self.examine(target, cases, index, follows_b, &mut checked)?;
                 break;
             }
         }
@@ -160,24 +172,24 @@ impl Bench<'_> {
         self.backend.forget()
     }
 
-    /// One call follows one legal pattern on all ranks, so only the sum over ranks says how many are wrong.
+    /// One call follows one legal pattern on all ranks of a communicator, so only the sum over them says how many are
+    /// wrong.
     fn decide(&self, tallies: &[Tally]) -> Result<Decision> {
         let mut total = Tally::default();
         for tally in tallies {
             total.merge(tally);
         }
-        let mine = serde_json::to_vec(&total).unwrap_or_default();
+        let mine = serde_json::to_vec(&(self.group, total)).unwrap_or_default();
         let mut decision = Vec::new();
         if let Some(all) = self.control.gather(&mine)? {
-            let mut total = Tally::default();
-            for tally in all.iter().filter_map(|bytes| serde_json::from_slice(bytes).ok()) {
-                total.merge(&tally);
+            let mut groups = BTreeMap::<u32, Tally>::new();
+            for (color, tally) in all.iter().filter_map(|bytes| serde_json::from_slice(bytes).ok()) {
+                groups.entry(color).or_default().merge(&tally);
             }
-            let told = Decision { wrong: total.wrong(), follows_b: total.follows_b() };
-            decision = serde_json::to_vec(&told).unwrap_or_default();
+            decision = serde_json::to_vec(&Decision::of(&groups)).unwrap_or_default();
         }
         let told = self.control.broadcast(decision)?;
-        Ok(serde_json::from_slice(&told).unwrap_or(Decision { wrong: u64::MAX, follows_b: false }))
+        Ok(serde_json::from_slice(&told).unwrap_or(Decision { wrong: u64::MAX, follow_b: Vec::new() }))
     }
 
     /// Looks at the first wrong elements of each local rank and names what they have in common.
@@ -218,5 +230,19 @@ impl Bench<'_> {
             });
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_group_follows_a_legal_result_of_its_own() {
+        let tally = |wrong_a, wrong_b| Tally { wrong_a, wrong_b, ..Tally::default() };
+        let told = |groups: [(u32, Tally); 2]| Decision::of(&BTreeMap::from(groups));
+        let told_apart = told([(0, tally(0, 5)), (3, tally(7, 0))]);
+        assert_eq!((told_apart.wrong, told_apart.follow_b), (0, vec![3]));
+        assert_eq!(told([(0, tally(2, 5)), (3, tally(7, 1))]).wrong, 3);
     }
 }

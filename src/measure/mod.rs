@@ -71,6 +71,8 @@ pub struct Bench<'a> {
     pub settings: Settings,
     /// The first local rank's number among all ranks of the job; with groups not its rank in the communicator.
     pub first_rank: u32,
+    /// The group's colour under `NCCL_TESTS_SPLIT`.
+    pub group: u32,
     /// Where this process goes no further, on purpose.
     pub stall: Option<Stall>,
     /// Which rank is late, on purpose.
@@ -109,6 +111,7 @@ impl<'a> Bench<'a> {
             progress,
             collective,
             settings,
+            group: 0,
             stall: None,
             delay: None,
             clock: Fit::OWN,

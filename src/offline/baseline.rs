@@ -1,6 +1,9 @@
 //! An earlier run's record as what a run is expected to reach (`--expect RECORD`). Pure: bytes in.
 
+use std::collections::BTreeSet;
+
 use crate::aggregate::Speeds;
+use crate::cli::env::is_a_ranks_own;
 use crate::cli::{Cli, Parsed};
 use crate::error::{Error, Result};
 use crate::plan::Series;
@@ -102,7 +105,7 @@ fn other(ours: &Preamble, theirs: &Preamble) -> Vec<String> {
 }
 
 /// Of what, there and here, one sentence for each that is not the same.
-fn differing<const N: usize>(pairs: [(&str, String, String); N]) -> Vec<String> {
+fn differing<'a>(pairs: impl IntoIterator<Item = (&'a str, String, String)>) -> Vec<String> {
     let differ = pairs.into_iter().filter(|(_, theirs, ours)| theirs != ours);
     differ.map(|(what, theirs, ours)| format!("{what}: {theirs} there, {ours} here")).collect()
 }
@@ -185,12 +188,19 @@ fn remarkable(ours: &Preamble, theirs: &Preamble) -> Vec<String> {
         hosts.dedup();
         hosts.join(", ")
     };
-    let pairs = [
+    let mut pairs = vec![
         ("library", library(theirs), library(ours)),
         ("version", theirs.version.clone(), ours.version.clone()),
         ("hosts", hosts(theirs), hosts(ours)),
         ("-n", theirs.config.iterations.to_string(), ours.config.iterations.to_string()),
     ];
+    let names: BTreeSet<&str> = ours.env.iter().chain(&theirs.env).map(|(name, _)| name.as_str()).collect();
+    let value = |of: &Preamble, name: &str| {
+        let found = of.env.iter().find(|(known, _)| known == name);
+        found.map_or_else(|| "not set".to_owned(), |(_, value)| value.clone())
+    };
+    let shared = names.into_iter().filter(|name| !is_a_ranks_own(name));
+    pairs.extend(shared.map(|name| (name, value(theirs, name), value(ours, name))));
     differing(pairs)
 }
 

@@ -50,6 +50,17 @@ fn a_run_of_the_same_thing_is_a_baseline() {
 }
 
 #[test]
+fn another_environment_is_said_and_no_reason_to_refuse() {
+    let set = |name: &'static str| {
+        let with = record(move |events| preamble_of(events).env.push((name.to_owned(), "Tree".to_owned())));
+        read(&with, &[row().requested_bytes]).unwrap().differs
+    };
+    assert_eq!(set("NCCL_ALGO"), ["NCCL_ALGO: Tree there, not set here"]);
+    // These differ from launch to launch.
+    assert_eq!(set("SLURM_JOB_ID"), [""; 0]);
+}
+
+#[test]
 fn an_injected_run_is_never_a_baseline() {
     let injected = record(|events| preamble_of(events).injected = vec!["late:1:200us".to_owned()]);
     let text = read(&injected, &[row().requested_bytes]).unwrap_err();

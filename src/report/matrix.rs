@@ -69,10 +69,13 @@ pub fn footer(preamble: &Preamble) -> String {
     format!("#\n# Collective test concluded: {}\n#\n\n", preamble.program)
 }
 
-/// A line for each directed pair, below one of names; empty where nothing was measured.
-pub fn csv(matrix: &Matrix) -> String {
-    let mut text =
-        "from,to,latency_us,messages_per_s,one_way_gbps,both_ways_gbps,alone_gbps,link_ratio\n".to_owned();
+/// A line for each directed pair, below one of names; empty where nothing was measured. The last two say, in every line, what
+/// was measured, and which faults were put in on purpose.
+pub fn csv(preamble: &Preamble, matrix: &Matrix) -> String {
+    let mut text = "from,to,latency_us,messages_per_s,one_way_gbps,both_ways_gbps,alone_gbps,link_ratio,\
+                    backend,injected\n"
+        .to_owned();
+    let (backend, injected) = (preamble.backend.name(), preamble.injected.join(" "));
     for link in &matrix.links {
         let Link {
             from,
@@ -88,7 +91,8 @@ pub fn csv(matrix: &Matrix) -> String {
         let alone = alone_gbps.map(|rate| rate.to_string()).unwrap_or_default();
         let _ = writeln!(
             text,
-            "{from},{to},{latency_us},{messages_per_s},{one_way_gbps},{both_ways_gbps},{alone},{link_ratio}"
+            "{from},{to},{latency_us},{messages_per_s},{one_way_gbps},{both_ways_gbps},{alone},{link_ratio},\
+             {backend},{injected}"
         );
     }
     text
@@ -97,6 +101,7 @@ pub fn csv(matrix: &Matrix) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::fixture;
     use crate::report::words::broken;
 
     fn matrix() -> Matrix {
@@ -131,10 +136,17 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_is_empty() {
-        let text = csv(&matrix());
+        let mut preamble = fixture::preamble();
+        let text = csv(&preamble, &matrix());
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[1], "0,1,5.25,2000000,40,30,41.5,1");
-        assert_eq!(lines[2], "1,0,5.25,2000000,40,30,,1");
-        assert!(lines.iter().all(|line| line.matches(',').count() == 7));
+        assert_eq!(lines[1], "0,1,5.25,2000000,40,30,41.5,1,nccl,");
+        assert_eq!(lines[2], "1,0,5.25,2000000,40,30,,1,nccl,");
+        assert!(lines.iter().all(|line| line.matches(',').count() == 9));
+        preamble.injected = vec!["late:1:200us".to_owned(), "slow-link:1-6:40%".to_owned()];
+        let text = csv(&preamble, &matrix());
+        assert!(
+            text.lines().skip(1).all(|line| line.ends_with(",nccl,late:1:200us slow-link:1-6:40%")),
+            "{text}"
+        );
     }
 }

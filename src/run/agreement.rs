@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::cli::env::is_a_ranks_own;
 use crate::error::{Error, Exit, Result};
 use crate::report::say;
 use crate::report::table::listed;
@@ -25,21 +26,6 @@ pub(super) struct Card {
     /// Variables that shape a measurement and should be alike.
     pub(super) env: Vec<(String, String)>,
 }
-
-/// Variables that differ between ranks by their nature.
-const OWN: [&str; 11] = [
-    "OMPI_COMM_WORLD_",
-    "PMI_",
-    "SLURM_",
-    "CUDA_VISIBLE_DEVICES",
-    "NCCL_HOSTID",
-    "OMPI_MCA_ess",
-    "OMPI_MCA_orte",
-    "OMPI_MCA_initial",
-    "OMPI_MCA_pmix",
-    "OMPI_MCA_shmem",
-    "NCCL_DEBUG_FILE",
-];
 
 /// Values of one kind, with the ranks that have each.
 type Groups<'a> = BTreeMap<&'a str, Vec<u32>>;
@@ -96,7 +82,7 @@ pub(super) fn uneven_environment(cards: &[Card]) -> Vec<String> {
         cards.iter().flat_map(|card| card.env.iter().map(|(name, _)| name.as_str())).collect();
     names.sort_unstable();
     names.dedup();
-    names.retain(|name| !OWN.iter().any(|own| name.starts_with(own)));
+    names.retain(|name| !is_a_ranks_own(name));
     let mut all = Vec::new();
     for name in names {
         let value = |card: &Card| {

@@ -171,7 +171,7 @@ fn show(reporter: &Reporter, cli: &Cli, matrix: &Matrix, found: &Suspects) -> Re
         );
         sink.note(Level::Warning, &text);
     }
-    cli.csv.as_ref().map_or(Ok(()), |path| sink.write_file(path, &matrix::csv(matrix)))
+    cli.csv.as_ref().map_or(Ok(()), |path| sink.write_file(path, &matrix::csv(&reporter.preamble, matrix)))
 }
 
 /// The last lines, and the code to leave with.

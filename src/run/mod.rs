@@ -23,6 +23,7 @@ mod trials;
 mod worker;
 mod world;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -192,7 +193,9 @@ impl<'a> Job<'a> {
             // Alone, the process itself is the worker: nothing stands between it and MPI.
             let control: &dyn Control = if threads == 1 { world.control() } else { &member };
             let seat = Seat { control, world, thread: (thread, threads) };
-            self.measure(&seat, gpu).unwrap_or_else(|error| self.fail(world, &error))
+            // A thread that just went away would leave the others waiting for it. Nothing is used behind a panic.
+            let done = catch_unwind(AssertUnwindSafe(|| self.measure(&seat, gpu)));
+            done.unwrap_or(Err(Error::Panicked { thread })).unwrap_or_else(|error| self.fail(world, &error))
         };
         let worker = &worker;
         std::thread::scope(|scope| {

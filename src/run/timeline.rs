@@ -44,10 +44,10 @@ impl Timeline {
     }
 }
 
-/// The first call from which on none is slower than 1.1 × the median of the last half; from 1. `None` where even the
+/// The first call from which on none is slower than 1.05 × the median of the last half; from 1. `None` where even the
 /// last one is.
 pub(super) fn steady_from(calls_us: &[f64]) -> Option<usize> {
-    let limit = median(&calls_us[calls_us.len() / 2..])? * 1.1;
+    let limit = median(&calls_us[calls_us.len() / 2..])? * 1.05;
     let unsteady = calls_us.iter().rposition(|call| *call > limit).map_or(0, |at| at + 1);
     (unsteady < calls_us.len()).then_some(unsteady + 1)
 }
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn the_first_steady_call_is_found() {
-        assert_eq!(steady_from(&[900.0, 50.0, 10.9, 10.0, 10.0, 10.5, 10.0, 9.9, 10.0, 10.1]), Some(3));
+        assert_eq!(steady_from(&[900.0, 50.0, 10.6, 10.0, 10.0, 10.4, 10.0, 9.9, 10.0, 10.1]), Some(4));
         assert_eq!(steady_from(&[10.0; 10]), Some(1));
         assert_eq!(steady_from(&[10.0, 10.0, 10.0, 10.0, 10.0, 10.0, 10.0, 10.0, 10.0, 90.0]), None);
         assert_eq!(steady_from(&[]), None);

@@ -83,7 +83,7 @@ impl Job<'_> {
 
         let range = Range { min_bytes: bounds.min_bytes, max_bytes: bounds.max_bytes };
         let mut bench = Bench::new(&mut *backend, control, &progress, &*self.collective, settings);
-        (bench.stall, bench.first_rank) = (stall, first_rank);
+        (bench.stall, bench.first_rank, bench.group) = (stall, first_rank, group.color);
         bench.delay = Delay::of(&cli.inject, first_rank..first_rank + locals);
         // The simulation corrupts its own.
         bench.corrupt =

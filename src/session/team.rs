@@ -44,7 +44,7 @@ impl<'a> Team<'a> {
     }
 }
 
-/// A thread that panicked has ended the job already; what it held is still readable.
+/// A thread that panicked ends the job; what it held is still readable.
 fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -14,12 +14,12 @@ install_tools
 export CRITRANK_LONG=1 PROPTEST_CASES=${PROPTEST_CASES:-2560}
 failed=0
 once() { "$@" || { failed=$((failed + 1)) && echo "failed: $*" >&2; }; }
-once cargo nextest run --locked --no-default-features --no-fail-fast
+once cargo nextest run --locked --no-default-features --features nccl --no-fail-fast
 for round in $(seq "$repeats"); do
   for mpi in openmpi mpich; do
     echo "== round $round of $repeats, $mpi"
     once env "MPICC=mpicc.$mpi" "CARGO_TARGET_DIR=target-$mpi" "CRITRANK_MPI=$mpi" \
-      cargo nextest run --locked --no-fail-fast --test multirank
+      cargo nextest run --locked --no-fail-fast --test multirank --test groups
     once ci/cluster.sh up 4
     once ci/cluster.sh slurm
     once env "MPICC=mpicc.$mpi" "CARGO_TARGET_DIR=target-$mpi" "CRITRANK_MPI=$mpi" \

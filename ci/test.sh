@@ -71,7 +71,7 @@ stage_ptx() {
   check ci/ptx.sh --check
 }
 stage_pure() {
-  count cargo nextest run --locked --no-default-features
+  count cargo nextest run --locked --no-default-features --features nccl
   count cargo test --quiet --locked --no-default-features --doc
 }
 # Alone in its call, so that the tests which nextest filters out are not among those that it calls skipped.
@@ -84,6 +84,7 @@ ranks() {
 several() {
   check with_mpi "$1" build --quiet --release --locked --no-default-features --features mpi --example harness
   ranks "$1" multirank
+  ranks "$1" groups
   ranks "$1" harness
 }
 stage_openmpi() { several openmpi; }

@@ -2,24 +2,15 @@
 #![cfg(feature = "nccl")]
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod common;
+
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-fn fakes() -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake_gpu");
-    let build = |library: &str, arguments: &[&str]| {
-        let mut gcc = Command::new("gcc");
-        gcc.current_dir(&source).args(["-shared", "-fPIC", "-O1", "-o"]).arg(folder.path().join(library));
-        assert!(gcc.args(arguments).status().unwrap().success());
-    };
-    build("libcuda.so.1", &["-D", "DEVICES=2", "-DTOTAL=17179869184ull", "cuda.c"]);
-    build("libnccl.so.2", &["nccl.c"]);
-    folder
-}
+use common::fake_gpus;
 
 const ALL_GATHER: &str = env!("CARGO_BIN_EXE_all_gather_perf");
 const ALLTOALL: &str = env!("CARGO_BIN_EXE_alltoall_perf");
@@ -48,7 +39,7 @@ fn event<'a>(events: &'a [Value], name: &str) -> &'a Value {
 
 #[test]
 fn transport_and_prediction_are_told_and_nothing_is_left_behind() {
-    let (fakes, folder) = (fakes(), tempfile::tempdir().unwrap());
+    let (fakes, folder) = (fake_gpus(2, &[]), tempfile::tempdir().unwrap());
     let (text, events) = run(&fakes, folder.path(), ALL_GATHER, &[]);
     assert!(text.contains("transport: 0 -> 1 P2P/CUMEM (2 channels)\n"), "{text}");
     assert!(text.contains("predicted 10.5 us, measured "), "{text}");
@@ -64,7 +55,7 @@ fn transport_and_prediction_are_told_and_nothing_is_left_behind() {
 /// The fake keeps simulated sends for the next group, as NCCL does: it would then find them without receives.
 #[test]
 fn sends_and_receives_are_never_simulated() {
-    let (fakes, folder) = (fakes(), tempfile::tempdir().unwrap());
+    let (fakes, folder) = (fake_gpus(2, &[]), tempfile::tempdir().unwrap());
     let (text, events) = run(&fakes, folder.path(), ALLTOALL, &[]);
     assert!(text.contains("no prediction: NCCL predicts no sends and receives\n"), "{text}");
     let cell = &event(&events, "row")["cells"][0];
@@ -73,7 +64,7 @@ fn sends_and_receives_are_never_simulated() {
 
 #[test]
 fn a_log_that_the_user_wants_is_left_to_him() {
-    let fakes = fakes();
+    let fakes = fake_gpus(2, &[]);
     for (variables, words) in [
         (
             &[("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_FILE", "mine.log")][..],

@@ -293,7 +293,11 @@ impl MpiWorld {
         lengths: &[u64],
         all: &mut [Vec<u8>],
     ) -> Result<()> {
-        let mine = &bytes[start.min(bytes.len())..(start + piece).min(bytes.len())];
+        // Where there are no bytes, a slice points to address 1, which is MPI_IN_PLACE to Open MPI.
+        let mine = match &bytes[start.min(bytes.len())..(start + piece).min(bytes.len())] {
+            [] => &[0][..0],
+            some => some,
+        };
         let counts: Vec<c_int> =
             lengths.iter().map(|length| int((*length as usize).saturating_sub(start).min(piece))).collect();
         let starts: Vec<c_int> = counts

@@ -23,6 +23,20 @@ pub fn binary(name: &str) -> String {
     binaries().join(format!("{name}_perf")).display().to_string()
 }
 
+/// A folder with fakes of libcuda (so many GPUs) and libnccl (built with `nccl`, see its source), for `LD_LIBRARY_PATH`.
+pub fn fake_gpus(devices: u32, nccl: &[&str]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake_gpu");
+    let build = |library: &str, file: &str, defines: &[&str]| {
+        let mut gcc = Command::new("gcc");
+        gcc.current_dir(&source).args(["-shared", "-fPIC", "-O1", "-o"]).arg(folder.path().join(library));
+        assert!(gcc.args(defines).arg(file).status().unwrap().success());
+    };
+    build("libcuda.so.1", "cuda.c", &[&format!("-DDEVICES={devices}"), "-DTOTAL=17179869184ull"]);
+    build("libnccl.so.2", "nccl.c", nccl);
+    folder
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mpi {
     Open,

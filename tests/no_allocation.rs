@@ -14,7 +14,7 @@ use critrank::collective::{ALL, Shares};
 use critrank::measure::{Bench, Blocking, Deadlines, Settings, Target};
 use critrank::session::solo::Solo;
 use critrank::session::watch::Progress;
-use critrank::vocab::{Dtype, Placement, RedOp};
+use critrank::vocab::{Dtype, GATE, Placement, RedOp};
 
 use null::Null;
 
@@ -58,7 +58,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-fn settings(z: u64, per_iteration: bool, aggregated: u64) -> Settings {
+fn settings((z, per_iteration, graph): (u64, bool, u64), aggregated: u64) -> Settings {
     Settings {
         iterations: 50,
         aggregated,
@@ -66,7 +66,7 @@ fn settings(z: u64, per_iteration: bool, aggregated: u64) -> Settings {
         checks: 0,
         blocking: Blocking::from_flag(z),
         per_iteration,
-        graph: 0,
+        graph,
         explain: false,
         unalign: 0,
         max_bytes: 1 << 20,
@@ -79,27 +79,23 @@ fn the_timed_loop_allocates_nothing() {
     let before = allocations();
     drop(std::hint::black_box(vec![0_u8; 100]));
     assert_eq!(allocations() - before, 2, "the allocator does not count");
-    let modes = (0..4).flat_map(|z| [false, true].map(|intervals| (z, intervals)));
-    for (z, intervals) in modes {
-        for aggregated in [1, 4] {
-            for ranks in [1, 4] {
-                let settings = settings(z, intervals, aggregated);
-                let mut null = Null::new(ranks, allocations);
-                null.allocate(settings.max_bytes, settings.marks()).unwrap();
-                for entry in &ALL {
-                    let collective = (entry.build)(Shares::default());
-                    let op = collective.traits().reduces.then_some(RedOp::Sum);
-                    let target = Target { bytes: 4096, dtype: Dtype::Float, op, root: 0 };
-                    for placement in Placement::BOTH {
-                        let progress = Progress::default();
-                        let mut bench = Bench::new(&mut null, &Solo, &progress, &*collective, settings);
-                        bench.placement(&target, placement).unwrap();
-                        let what = format!(
-                            "{} {placement:?} -z {z} -I {intervals} -m {aggregated} -g {ranks}",
-                            entry.name
-                        );
-                        assert_eq!(null.counted(), 0, "{what}");
-                    }
+    // `-z`, `-I`, `-G`: gates imply -I 1, and a recording is timed as a whole.
+    let loops = (0..4).flat_map(|z| [(z, false, 0), (z, true, 0)]);
+    for mode in loops.chain([(u64::from(GATE), true, 0), (0, false, 3), (3, false, 3)]) {
+        for (aggregated, ranks) in [(1, 1), (1, 4), (4, 1), (4, 4)] {
+            let settings = settings(mode, aggregated);
+            let mut null = Null::new(ranks, allocations);
+            null.allocate(settings.max_bytes, settings.marks()).unwrap();
+            for entry in &ALL {
+                let collective = (entry.build)(Shares::default());
+                let op = collective.traits().reduces.then_some(RedOp::Sum);
+                let target = Target { bytes: 4096, dtype: Dtype::Float, op, root: 0 };
+                for placement in Placement::BOTH {
+                    let progress = Progress::default();
+                    let mut bench = Bench::new(&mut null, &Solo, &progress, &*collective, settings);
+                    bench.placement(&target, placement).unwrap();
+                    let what = format!("{} {placement:?} {mode:?} -m {aggregated} -g {ranks}", entry.name);
+                    assert_eq!(null.counted(), 0, "{what}");
                 }
             }
         }

@@ -174,6 +174,26 @@ impl Backend for Null {
         Ok(())
     }
 
+    fn hold(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn capture(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn captured(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn replay(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn forget(&mut self) -> Result<()> {
+        Ok(())
+    }
+
     fn reconnect(&mut self, _id: &[u8]) -> Result<()> {
         Ok(())
     }

@@ -4,6 +4,7 @@ mod arrivals;
 mod blocks;
 mod check;
 mod gate;
+mod marks;
 mod overhead;
 mod probe;
 mod settings;

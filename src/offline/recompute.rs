@@ -6,8 +6,8 @@ use super::agreement::Account;
 use super::matrix;
 use super::source::Source;
 use crate::aggregate::{
-    Case, Compared, Ladder, LateObserver, LateVerdict, Model, Observer, Overhead, RankSample, Row, Series,
-    Speeds, Statistician, Statistics, Totals, drifting, late, models, overhead,
+    Case, Compared, Ladder, LateObserver, LateVerdict, MarkTimer, Model, Observer, Overhead, RankSample, Row,
+    Series, Speeds, Statistician, Statistics, Totals, drifting, late, models, overhead,
 };
 use crate::error::{Error, Result};
 use crate::judge::{Trail, Verdict, is_slow};
@@ -122,6 +122,9 @@ impl<'a> Again<'a> {
             Event::LateRank(verdict) => self.late_rank.push(*verdict),
             Event::Model(model) => self.models.push(model.clone()),
             Event::Finding { kind, text, .. } if kind == "drift" => self.drifts.push(text.clone()),
+            Event::Marks { timer, pairs_us } => {
+                self.account.compare("marks".to_owned(), &Some(*timer), &MarkTimer::of(pairs_us));
+            }
             Event::Overhead { size_bytes, overhead, pairs_us } => {
                 self.overhead(*size_bytes, overhead, pairs_us);
             }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Outcome, Preamble, SelfTest, SelfTestSlow};
 
-use crate::aggregate::{Compared, LateTrial, LateVerdict, Model, Overhead, Row, Statistics};
+use crate::aggregate::{Compared, LateTrial, LateVerdict, MarkTimer, Model, Overhead, Row, Statistics};
 use crate::backend::transport::Link;
 use crate::cli::{Extent, Order};
 use crate::clock::Timer;
@@ -118,6 +118,14 @@ pub enum Event {
         timer: Timer,
         /// Every other clock.
         others: Vec<ClockState>,
+    },
+    /// With `-I 1`: what rank 0's marks show where there is nothing between them.
+    Marks {
+        /// In short.
+        #[serde(flatten)]
+        timer: MarkTimer,
+        /// Each pair, in µs.
+        pairs_us: Vec<f64>,
     },
     /// With `--overhead`: what `-I` costs.
     Overhead {

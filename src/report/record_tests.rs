@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::*;
 use crate::aggregate::{
-    Arrivals, Basis, Case, Compared, Critical, Cycle, Gathering, Ladder, Last, OnGpu, RankSample, Ratio,
-    SeenAt, Series, Side as Compare, Spread, Standing, Verdict, Wrong,
+    Arrivals, Basis, Case, Compared, Critical, Cycle, Gathering, Ladder, Last, MarkTimer, OnGpu, RankSample,
+    Ratio, SeenAt, Series, Side as Compare, Spread, Standing, Verdict, Wrong,
 };
 use crate::backend::transport::Side;
 use crate::judge::{self, Blame, Finding, Matrix};
@@ -292,7 +292,7 @@ fn self_test_events() -> [Event; 4] {
     ]
 }
 
-fn arrival_events() -> [Event; 4] {
+fn arrival_events() -> [Event; 5] {
     let clock =
         ClockState { process: 1, offset_us: -2.5, error_us: 6.4, round_trip_us: 12.8, drift_ppm: 0.1 };
     let timer = Timer { resolution_ns: 20, cost_ns: 21.5 };
@@ -311,6 +311,10 @@ fn arrival_events() -> [Event; 4] {
         Event::Clocks { timer, others: vec![clock] },
         Event::LateRank(named),
         Event::LateRank(LateVerdict::NotDistinguishable { threshold_us: 8.5, cases: 2, distinct: 1 }),
+        Event::Marks {
+            timer: MarkTimer { p50_us: 1.5, p95_us: 1.75, step_us: Some(0.032) },
+            pairs_us: vec![1.5, 1.75],
+        },
         Event::Overhead { size_bytes: 8, overhead, pairs_us: vec![[10.5, 10.75]] },
     ]
 }

@@ -10,14 +10,14 @@ use super::sweep::{Gathered, Range};
 use super::timeline::steady_from;
 use super::timing::Timing;
 use crate::aggregate::{
-    Average, Cell, Check, How, Observer, RankSample, Row, Statistician, Totals, cell, split_cell,
+    Average, Cell, Check, How, MarkTimer, Observer, RankSample, Row, Statistician, Totals, cell, split_cell,
 };
 use crate::backend::{Kind, Remark};
 use crate::cli::Cli;
 use crate::cli::env::Environment;
 use crate::collective::{Case, Collective, Traffic};
 use crate::error::{Error, Exit, Result};
-use crate::measure::{Checked, Mismatch, Target};
+use crate::measure::{Bench, Checked, Mismatch, Target};
 use crate::offline::Baseline;
 use crate::plan::Series;
 use crate::report::record::{Event, Plan, SizeOrder};
@@ -165,6 +165,23 @@ impl Reporter {
         if let Some((event, text)) = timing.account() {
             self.found(&event, &text);
         }
+    }
+
+    /// What marks can tell here, where the loop has any and they are no simulation's.
+    pub(super) fn marks(&self, bench: &mut Bench<'_>) -> Result<()> {
+        if !bench.settings.per_iteration || bench.backend.caps().simulated {
+            return Ok(());
+        }
+        let pairs_us = bench.empty_pairs_us()?;
+        if let Some(timer) = MarkTimer::of(&pairs_us) {
+            let MarkTimer { p50_us, p95_us, step_us } = timer;
+            let step = step_us.map_or_else(String::new, |step_us| format!(", its step is {step_us:.3} us"));
+            let text = format!(
+                "marks (-I): a pair with nothing between shows {p50_us:.2} us (P95 {p95_us:.2}){step}"
+            );
+            self.found(&Event::Marks { timer, pairs_us }, &text);
+        }
+        Ok(())
     }
 
     /// What the run found out about itself, to stderr and the record.

@@ -214,8 +214,11 @@ impl Job<'_> {
         } else {
             None
         };
-        if let (Some(timing), Some(reporter)) = (&timing, &reporter) {
-            reporter.clocks(timing);
+        if let Some(reporter) = reporter {
+            if let Some(timing) = &timing {
+                reporter.clocks(timing);
+            }
+            reporter.marks(bench)?;
         }
         self.epochs((seat, group), bench, series, range, timing.as_mut(), reporter)?;
         self.trials(bench, series, range, timing.as_mut(), reporter.as_ref())?;

@@ -325,10 +325,23 @@ fn a_rank_stopped_before_the_communicator_is_named() {
 }
 
 #[test]
-fn a_rank_that_hangs_in_the_sweep_is_named() {
-    let run = run(3, "all_gather", "-b 8 -e 1K -f 8 -T 4 --inject hang:2:3");
+fn a_rank_that_hangs_in_the_sweep_is_named_and_nobody_else() {
+    for (name, mode) in
+        [("all_gather", ""), ("all_reduce", ""), ("broadcast", "-z 1"), ("sendrecv", "-z 3 -I 1")]
+    {
+        let run = run(3, name, &format!("-b 8 -e 1K -f 8 -T 3 {mode} --inject hang:1:3"));
+        assert_eq!(run.code, Some(4), "{name}: {}", run.stderr);
+        let behind: Vec<&str> = run.stderr.lines().filter(|line| line.contains("behind: ")).collect();
+        assert!(behind.len() == 1 && behind[0].contains("rank 1 (host "), "{name}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn who_only_takes_long_is_not_to_blame() {
+    let run = run(2, "all_reduce", "-b 8 -e 8 -n 100000000 -T 2");
     assert_eq!(run.code, Some(4), "{}", run.stderr);
-    assert!(run.stderr.contains("rank 2 (host "), "{}", run.stderr);
+    assert!(run.stderr.contains("; all ranks that answer still move: "), "{}", run.stderr);
+    assert!(!run.stderr.contains("behind"), "{}", run.stderr);
 }
 
 #[test]

@@ -17,6 +17,7 @@ impl Bench<'_> {
     pub(super) fn gated_loop(&mut self, cases: &[Case], deadline: Duration) -> Result<()> {
         for iteration in 0..self.settings.iterations as usize {
             self.disturb(iteration as u64)?;
+            self.progress.step(iteration as u64 + 1);
             self.hold()?;
             self.mark(self.start_mark(iteration))?;
             self.iteration(cases, iteration as u64)?;
@@ -24,7 +25,6 @@ impl Bench<'_> {
             self.open_together(iteration)?;
             self.backend.wait(deadline)?;
             self.stamp(|stamps, local, now| stamps.each(local)[COMPLETE][iteration] = now)?;
-            self.progress.step(iteration as u64);
         }
         self.gates_held()
     }

@@ -79,8 +79,8 @@ impl Bench<'_> {
                 self.backend.select(delay.local)?;
                 self.backend.delay(delay.ns);
             }
+            self.progress.step(u64::from(operation) + 1);
             self.batch(&parts, load)?;
-            self.progress.step(u64::from(operation));
         }
         let messages = f64::from(load.operations) * f64::from(load.batch);
         let mut mine = Vec::with_capacity(parts.len());

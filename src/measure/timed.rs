@@ -68,6 +68,8 @@ impl Bench<'_> {
             if disturbed {
                 self.disturb(iteration as u64)?;
             }
+            // Before the operation: whoever waits in it for a rank that has not come is further than that rank.
+            self.progress.step(iteration as u64 + 1);
             if per_iteration || outside {
                 self.stamp(|stamps, local, now| stamps.each[local][CALLED][iteration] = now)?;
             }
@@ -91,7 +93,6 @@ impl Bench<'_> {
             if blocking.meets() {
                 self.barrier()?;
             }
-            self.progress.step(iteration as u64);
         }
         if per_iteration {
             self.mark(self.start_mark(iterations as usize))?;
@@ -128,8 +129,8 @@ impl Bench<'_> {
             if let Some(stall) = self.stall {
                 stall.here(Point::Iteration(launch));
             }
+            self.progress.step(launch + 1);
             self.backend.replay()?;
-            self.progress.step(launch);
         }
         self.stamp(|stamps, local, now| stamps.cpu[local] = now)?;
         self.backend.wait(deadline)?;

@@ -42,7 +42,10 @@ pub enum Link {
         ms: u64,
     },
     /// Its connection broke before its end: it died.
-    Broken,
+    Broken {
+        /// How long before that it last said where it stood, in ms.
+        ms: u64,
+    },
     /// It never connected, so nothing is known.
     Absent,
     /// It has finished.
@@ -58,6 +61,8 @@ pub struct Row {
     pub stand: Stand,
     /// Whether that can be trusted.
     pub link: Link,
+    /// Whether it moved between two questions a second apart: then it is slow, not stuck.
+    pub moves: bool,
 }
 
 /// What set the end off.
@@ -225,9 +230,12 @@ fn write(verdict: Verdict<'_>, stand: Stand, rows: &[Row]) -> Failure {
 fn hang(rank: u32, stand: Stand, rows: &[Row]) -> Verdict<'_> {
     let mut culprits = silent(rows);
     let answering: Vec<&Row> = rows.iter().filter(|row| row.link == Link::Answers).collect();
-    let lowest = answering.iter().map(|row| row.stand.key()).min();
-    let behind: Vec<&Row> = answering.iter().copied().filter(|row| Some(row.stand.key()) == lowest).collect();
-    let alike = behind.len() == answering.len();
+    let moving = answering.iter().filter(|row| row.moves).count();
+    let all_move = moving > 0 && moving == answering.len();
+    let stuck = || answering.iter().copied().filter(|row| !row.moves);
+    let lowest = stuck().map(|row| row.stand.key()).min();
+    let behind: Vec<&Row> = stuck().filter(|row| Some(row.stand.key()) == lowest).collect();
+    let alike = all_move || behind.len() == answering.len();
     let opening = format!(
         "not finished after {} s: a deadline passed in rank {rank}, in {}",
         stand.limit_ms.div_ceil(1000),
@@ -235,11 +243,15 @@ fn hang(rank: u32, stand: Stand, rows: &[Row]) -> Verdict<'_> {
     );
     let quiet = culprits.len();
     if !alike {
-        culprits.extend(behind.iter().map(|row| (*row, format!("behind: {}", standing(row)))));
-    } else if quiet == 0 {
+        let word = if moving == 0 { "behind" } else { "stuck" };
+        culprits.extend(behind.iter().map(|row| (*row, format!("{word}: {}", standing(row)))));
+    } else if quiet == 0 && !all_move {
         culprits.extend(odd(&answering));
     }
     let ending = match (quiet, alike) {
+        (0, _) if all_move => {
+            "; all ranks that answer still move: it takes longer than the deadline, which -T SECONDS sets".to_owned()
+        }
         (0, true) if rows.len() < 2 && stand.phase == Phase::Setup => {
             ", before the ranks were connected; the rank that says nothing here may be the one that the others wait for".to_owned()
         }
@@ -252,6 +264,7 @@ fn hang(rank: u32, stand: Stand, rows: &[Row]) -> Verdict<'_> {
             answering.len(),
             are(culprits.len())
         ),
+        (0, false) if moving > 0 => format!("; {} stuck while {moving} others move", are(behind.len())),
         (0, false) => format!("; {} behind {} others", are(behind.len()), answering.len() - behind.len()),
         (_, true) => format!("; {} silent", are(quiet)),
         (_, false) => format!("; {} silent, {} behind", are(quiet), are(behind.len())),
@@ -266,7 +279,9 @@ fn silent(rows: &[Row]) -> Vec<(&Row, String)> {
             ms as f64 / 1000.0,
             place(&row.stand)
         )),
-        Link::Broken => Some(format!("died; last seen in {}", place(&row.stand))),
+        Link::Broken { ms } => {
+            Some(format!("died; {:.1} s before it was in {}", ms as f64 / 1000.0, place(&row.stand)))
+        }
         Link::Answers | Link::Absent | Link::Done => None,
     };
     rows.iter().filter_map(|row| words(row).map(|state| (row, state))).collect()
@@ -284,7 +299,8 @@ fn odd<'a>(answering: &[&'a Row]) -> Vec<(&'a Row, String)> {
 }
 
 fn broken(rows: &[Row]) -> Verdict<'_> {
-    let dead: Vec<_> = silent(rows).into_iter().filter(|(row, _)| row.link == Link::Broken).collect();
+    let dead: Vec<_> =
+        silent(rows).into_iter().filter(|(row, _)| matches!(row.link, Link::Broken { .. })).collect();
     let cause = match dead.as_slice() {
         [(row, _)] => format!("rank {} died: the connection to its watchdog broke", row.who.rank),
         _ => format!("{} ranks died: the connections to their watchdogs broke", dead.len()),
@@ -318,7 +334,7 @@ fn others(rows: &[Row], named: &[u32]) -> Vec<String> {
         let text = match row.link {
             Link::Absent => "no connection to the watchdog, state unknown".to_owned(),
             Link::Done => "finished".to_owned(),
-            Link::Broken => format!("connection broke; last seen in {}", place(&row.stand)),
+            Link::Broken { .. } => format!("connection broke; last seen in {}", place(&row.stand)),
             _ => format!("in {}", place(&row.stand)),
         };
         match groups.iter_mut().find(|(other, _)| *other == text) {

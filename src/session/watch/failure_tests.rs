@@ -11,7 +11,7 @@ fn row(rank: u32, step: u64) -> Row {
         thread: 'R',
     };
     let who = Who { rank, host: format!("node{}", rank / 2), pid: 100 + rank, device: "HOST".to_owned() };
-    Row { who, stand, link: Link::Answers }
+    Row { who, stand, link: Link::Answers, moves: false }
 }
 
 fn deadline(rows: &[Row]) -> Failure {
@@ -69,6 +69,22 @@ fn when_all_stand_alike_nobody_is_blamed() {
 }
 
 #[test]
+fn who_moves_is_slow_and_not_to_blame() {
+    let mut rows: Vec<_> = [58, 40, 57].into_iter().zip(0..).map(|(step, rank)| row(rank, step)).collect();
+    for row in &mut rows {
+        row.moves = true;
+    }
+    let failure = deadline(&rows);
+    assert!(failure.culprits.is_empty(), "{failure:?}");
+    assert!(failure.cause.ends_with("still move: it takes longer than the deadline, which -T SECONDS sets"));
+    // One that stands is what the others will wait for, wherever they are now.
+    rows[2].moves = false;
+    let failure = deadline(&rows);
+    assert_eq!(ranks(&failure), [2]);
+    assert!(failure.cause.ends_with("1 rank is stuck while 2 others move"), "{}", failure.cause);
+}
+
+#[test]
 fn alike_but_for_one_stuck_thread() {
     let mut rows: Vec<_> = (0..3).map(|rank| row(rank, 58)).collect();
     rows[0].stand.thread = 'S';
@@ -82,7 +98,7 @@ fn alike_but_for_one_stuck_thread() {
 #[test]
 fn deaths_errors_and_signals_have_their_codes() {
     let mut rows: Vec<_> = (0..3).map(|rank| row(rank, 5)).collect();
-    rows[1].link = Link::Broken;
+    rows[1].link = Link::Broken { ms: 1200 };
     let failure = judge(&Cause::Broken, &rows);
     assert_eq!((failure.exit, ranks(&failure)), (Exit::Died, vec![1]));
     assert!(failure.cause.starts_with("rank 1 died"));

@@ -309,9 +309,9 @@ impl Guard {
             Role::Follow(follow) if self.ending.is_none() => {
                 let (_, cause) = follow.escalation.take_if(|(at, _)| now >= *at)?;
                 let is_lost = matches!(cause, Cause::LostLead { .. }) && follow.connection.is_some();
-                let link = if is_lost { Link::Broken } else { Link::Absent };
-                let lead = Row { who: follow.lead.clone(), stand: Stand::default(), link };
-                let me = Row { who: self.who.clone(), stand: own(), link: Link::Answers };
+                let link = if is_lost { Link::Broken { ms: 0 } } else { Link::Absent };
+                let lead = Row { who: follow.lead.clone(), stand: Stand::default(), link, moves: false };
+                let me = Row { who: self.who.clone(), stand: own(), link: Link::Answers, moves: false };
                 Some(judge(&cause, &[lead, me]))
             }
             Role::Follow(_) => None,

@@ -15,10 +15,13 @@ use crate::error::Exit;
 
 /// The listener's token; peers come behind it.
 pub(super) const LISTENER: Token = Token(2);
-/// At least so long after a deadline or an error others may say what they know.
+/// At least so long after a deadline or an error others may say what they know; after a deadline all are then asked again,
+/// since only who stands is stuck.
 const GRACE: Duration = Duration::from_secs(1);
-/// Whoever has not answered by then is silent.
+/// Whoever has not answered by then, or to the second question, is silent.
 const SILENCE: Duration = Duration::from_secs(2);
+/// From the second question to the judgement, at least.
+const APART: Duration = Duration::from_millis(500);
 /// After a signal: a launcher that kills because a rank died sends one, and the death is the cause.
 const AFTERMATH: Duration = Duration::from_millis(300);
 /// Rank 0 reads at most so many states a second.
@@ -50,6 +53,8 @@ struct Pending {
     earliest: Instant,
     /// No waiting after.
     latest: Instant,
+    /// After a deadline, when all were asked a second time, and where they stood before.
+    again: Option<(Instant, Vec<Stand>)>,
 }
 
 impl Lead {
@@ -72,7 +77,7 @@ impl Lead {
 
     fn over(all: Vec<Who>, listener: Option<(TcpListener, u64)>) -> Self {
         let heard = vec![Instant::now(); all.len()];
-        let row = |who| Row { who, stand: Stand::default(), link: Link::Absent };
+        let row = |who| Row { who, stand: Stand::default(), link: Link::Absent, moves: false };
         let mut rows: Vec<Row> = all.into_iter().map(row).collect();
         rows[0].link = Link::Answers;
         Self { listener, me: 0, rows, heard, peers: BTreeMap::new(), next: LISTENER.0 + 1, pending: None }
@@ -163,7 +168,8 @@ impl Lead {
         if let Some(at) = peer.row
             && self.rows[at].link == Link::Answers
         {
-            self.rows[at].link = Link::Broken;
+            let ms = now.saturating_duration_since(self.heard[at]).as_millis() as u64;
+            self.rows[at].link = Link::Broken { ms };
             self.heard[at] = now;
             self.raise(Cause::Broken, now);
         }
@@ -194,17 +200,17 @@ impl Lead {
         }
         let (earliest, latest) = match &cause {
             _ if self.peers.is_empty() && self.listener.is_none() => (Duration::ZERO, Duration::ZERO),
-            Cause::Broken | Cause::LostLead { .. } | Cause::Overruled { .. } => {
-                (Duration::ZERO, Duration::ZERO)
-            }
+            Cause::LostLead { .. } | Cause::Overruled { .. } => (Duration::ZERO, Duration::ZERO),
+            Cause::Broken => (Duration::ZERO, AFTERMATH),
             Cause::Deadline { .. } => (GRACE, SILENCE),
             Cause::Reported(_) => (GRACE, GRACE),
             Cause::Signal { .. } => (AFTERMATH, AFTERMATH),
         };
-        if matches!(cause, Cause::Deadline { .. }) {
-            self.tell(&Message::Query);
-        }
-        self.pending = Some(Pending { cause, opened: now, earliest: now + earliest, latest: now + latest });
+        // What is known of others may be as old as their last word.
+        self.tell(&Message::Query);
+        let again = None;
+        self.pending =
+            Some(Pending { cause, opened: now, earliest: now + earliest, latest: now + latest, again });
     }
 
     /// Whether something is being judged.
@@ -221,29 +227,43 @@ impl Lead {
         }
     }
 
-    /// The judgement, once everybody has answered or had the time to.
-    pub(super) fn verdict(&mut self, own: impl FnOnce() -> Stand, now: Instant) -> Option<Failure> {
+    /// The judgement, once everybody has answered or had the time to; of a deadline, twice.
+    pub(super) fn verdict(&mut self, own: impl Fn() -> Stand, now: Instant) -> Option<Failure> {
         let pending = self.pending.as_ref()?;
-        let asked = matches!(pending.cause, Cause::Deadline { .. });
-        let me = self.me;
-        let owes = |(at, row): (usize, &Row)| {
-            at != me && row.link == Link::Answers && self.heard[at] < pending.opened
-        };
-        let waiting = asked && self.rows.iter().enumerate().any(owes);
-        if now < pending.earliest || (waiting && now < pending.latest) {
+        let is_deadline = matches!(pending.cause, Cause::Deadline { .. });
+        let asked = pending.again.as_ref().map_or(pending.opened, |(asked, _)| *asked);
+        let (me, latest) = (self.me, pending.latest.max(asked + GRACE.min(pending.latest - pending.opened)));
+        let owes = |(at, row): (usize, &Row)| at != me && row.link == Link::Answers && self.heard[at] < asked;
+        let waiting = self.rows.iter().enumerate().any(owes);
+        if now < pending.earliest || (waiting && now < latest) {
             return None;
         }
-        let late: Vec<usize> = if asked {
-            self.rows.iter().enumerate().filter(|row| owes(*row)).map(|(at, _)| at).collect()
-        } else {
-            Vec::new()
-        };
+        let late: Vec<usize> =
+            self.rows.iter().enumerate().filter(|row| is_deadline && owes(*row)).map(|(at, _)| at).collect();
         for at in late {
             let ms = now.saturating_duration_since(self.heard[at]).as_millis() as u64;
             self.rows[at].link = Link::Silent { ms };
         }
         self.rows[me].stand = own();
+        if is_deadline && !self.has_compared(now) {
+            return None;
+        }
         self.pending.take().map(|pending| judge(&pending.cause, &self.rows))
+    }
+
+    /// Asks all once more where they stand, and after that knows who went on meanwhile; false while it asks.
+    fn has_compared(&mut self, now: Instant) -> bool {
+        let Some(pending) = &mut self.pending else { return true };
+        let Some((_, before)) = &pending.again else {
+            pending.again = Some((now, self.rows.iter().map(|row| row.stand).collect()));
+            pending.earliest = now + APART;
+            self.tell(&Message::Query);
+            return false;
+        };
+        for (row, before) in self.rows.iter_mut().zip(before) {
+            row.moves = row.link == Link::Answers && row.stand.key() != before.key();
+        }
+        true
     }
 
     /// Says something to everybody; who cannot hear is found out elsewhere.

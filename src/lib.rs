@@ -43,8 +43,7 @@ pub fn matrix_main(name: &str) -> ExitCode {
 }
 
 fn main(name: &str, matrix: bool) -> ExitCode {
-    obey(Cli::read(std::env::args_os()), |mut cli| {
-        cli.matrix = matrix;
+    obey(Cli::read_for(std::env::args_os(), matrix), |mut cli| {
         log(cli.verbose);
         run::run(name, &mut cli)
     })
@@ -57,17 +56,14 @@ pub fn tool_main() -> ExitCode {
 
 /// Does what the command line asks for.
 fn obey<T>(asked: error::Result<Parsed<T>>, run: impl FnOnce(T) -> error::Exit) -> ExitCode {
-    let exit = match asked {
-        Ok(Parsed::Run(task)) => run(task),
-        Ok(Parsed::Show(text)) => {
-            say::show(&text);
-            error::Exit::Success
-        }
-        Err(error) => {
-            say::error(error.to_string().trim_end());
-            error.exit()
-        }
-    };
+    let done = asked.and_then(|parsed| match parsed {
+        Parsed::Run(task) => Ok(run(task)),
+        Parsed::Show(text) => say::show(&text).map(|()| error::Exit::Success),
+    });
+    let exit = done.unwrap_or_else(|error| {
+        say::error(error.to_string().trim_end());
+        error.exit()
+    });
     ExitCode::from(exit.code())
 }
 

@@ -27,6 +27,19 @@ fn text(path: &Path) -> String {
 }
 
 #[test]
+fn a_matrix_says_its_fault_in_every_line_of_its_csv() {
+    let folder = tempfile::tempdir().unwrap();
+    let csv = folder.path().join("matrix.csv");
+    let mut command = Command::new(binary("p2p_matrix"));
+    command.args(["--backend", "sim", "--sim-ranks", "4", "--inject", "slow-link:1-2:40%", "--csv"]);
+    assert!(command.arg(&csv).output().unwrap().status.success());
+    let text = text(&csv);
+    let (header, rows) = text.split_once('\n').unwrap();
+    assert!(header.ends_with(",backend,injected") && rows.lines().count() == 12, "{text}");
+    assert!(rows.lines().all(|row| row.ends_with(",sim,slow-link:1-2:40%")), "{text}");
+}
+
+#[test]
 fn every_fault_is_said_in_every_output() {
     for example in Inject::examples() {
         let fault = example.parse::<Inject>().unwrap().to_string();

@@ -198,6 +198,48 @@ fn a_record_of_an_earlier_version_is_compared_as_far_as_it_goes() {
     assert!(code == Some(9) && said.contains("holds no times of the tests of --localize"), "{said}");
 }
 
+/// The exit code, and what is said on stderr.
+fn refused(record: &Path) -> (Option<i32>, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_critrank")).arg("recompute").arg(record).output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn two_runs_in_one_file_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (record, _) = measured(&folder, "all_reduce_perf", "-b 8 -e 8");
+    let text = std::fs::read_to_string(&record).unwrap();
+    std::fs::write(&record, text.repeat(2)).unwrap();
+    let (code, said) = refused(&record);
+    let at = text.lines().count() + 1;
+    assert!(code == Some(6) && said.contains(&format!("a second run begins in line {at} ")), "{said}");
+}
+
+#[test]
+fn a_record_that_names_no_ranks_ends_with_a_word() {
+    let folder = tempfile::tempdir().unwrap();
+    for (program, args) in [("all_reduce_perf", "-b 8 -e 8"), ("p2p_matrix_perf", "--sim-ranks 3")] {
+        let (record, _) = measured(&folder, program, args);
+        let text = std::fs::read_to_string(&record).unwrap();
+        let mut start: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+        let rest = text.split_once('\n').unwrap().1;
+        start["sites"] = serde_json::json!([]);
+        std::fs::write(&record, format!("{start}\n{rest}")).unwrap();
+        let (code, said) = refused(&record);
+        assert!(code == Some(6) && said.contains("names no ranks"), "{program}: {said}");
+    }
+}
+
+#[test]
+fn without_its_output_it_does_not_end_well() {
+    let folder = tempfile::tempdir().unwrap();
+    let (record, _) = measured(&folder, "all_reduce_perf", "-b 8 -e 8");
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_critrank"));
+    let output = command.arg("recompute").arg(&record).stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(6), "{output:?}");
+}
+
 /// Rewrites the first number behind `field` in the first line of `event`.
 fn change(record: &Path, event: &str, field: &str) -> bool {
     let text = std::fs::read_to_string(record).unwrap();

@@ -3,6 +3,7 @@
 use super::{Average, Cell, GroupTime, PerIteration, RankSample, Summary, Wrong};
 use crate::collective::Traffic;
 use crate::stats::{nearest_rank, sorted};
+use crate::verify::Tally;
 use crate::vocab::Placement;
 
 /// Whether and how the placement was checked.
@@ -118,13 +119,14 @@ fn verdict(samples: &[RankSample], check: Check) -> (Wrong, Vec<u32>) {
         Check::Counted => {}
     }
     let tallies: Vec<_> = samples.iter().filter_map(|s| s.tally.map(|tally| (s.rank, tally))).collect();
-    let wrong_a: u64 = tallies.iter().map(|(_, tally)| tally.wrong_a).sum();
-    let wrong_b: u64 = tallies.iter().map(|(_, tally)| tally.wrong_b).sum();
+    let sum =
+        |of: fn(&Tally) -> u64| tallies.iter().fold(0, |sum: u64, (_, tally)| sum.saturating_add(of(tally)));
+    let (wrong_a, wrong_b) = (sum(|tally| tally.wrong_a), sum(|tally| tally.wrong_b));
     let wrong = wrong_a.min(wrong_b);
     if wrong == 0 && (tallies.is_empty() || tallies.len() < samples.len()) {
         return (Wrong::NotChecked, Vec::new());
     }
-    let own = |rank: &crate::verify::Tally| if wrong_a <= wrong_b { rank.wrong_a } else { rank.wrong_b };
+    let own = |rank: &Tally| if wrong_a <= wrong_b { rank.wrong_a } else { rank.wrong_b };
     let guilty = tallies.iter().filter(|(_, tally)| own(tally) > 0).map(|(rank, _)| *rank).collect();
     (Wrong::Count(wrong), guilty)
 }
@@ -186,7 +188,6 @@ fn statistics(times_us: Vec<f64>, per_process_us: Vec<Vec<f64>>, skip: usize) ->
 mod tests {
     use super::*;
     use crate::aggregate::Series;
-    use crate::verify::Tally;
 
     const TRAFFIC: Traffic = Traffic { bytes: 1_000_000, bus_factor: 1.5 };
     const HOW: How<'static> = How {

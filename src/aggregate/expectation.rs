@@ -79,6 +79,14 @@ pub struct Side {
     pub units_gbps: Vec<f64>,
 }
 
+impl Side {
+    /// With its median computed again.
+    #[must_use]
+    pub fn again(self) -> Self {
+        Self { median_gbps: median(&self.units_gbps).unwrap_or(self.median_gbps), ..self }
+    }
+}
+
 /// Found over expected busbw.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {

@@ -16,7 +16,14 @@ impl Cli {
         if epochs > 1 && self.matrix {
             return usage("p2p_matrix_perf has no sweep to repeat: leave --epochs out".to_owned());
         }
+        let rounds = if self.graph > 0 { self.graph } else { self.iterations };
         for fault in &self.inject {
+            if let Inject::Hang { at: Point::Iteration(at), .. }
+            | Inject::Stop { at: Point::Iteration(at), .. } = fault
+                && *at >= rounds
+            {
+                return usage(format!("--inject {fault}: the timed loop has iterations 0 to {}", rounds - 1));
+            }
             if let Inject::Hang { at: Point::Epoch(epoch), .. } | Inject::Stop { at: Point::Epoch(epoch), .. } =
                 fault
                 && !(1..epochs).contains(epoch)

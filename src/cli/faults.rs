@@ -2,7 +2,7 @@
 
 use super::Cli;
 use crate::error::Error;
-use crate::vocab::{Corruption, Inject, Kind};
+use crate::vocab::{Corruption, Inject, Kind, Point};
 
 impl Cli {
     /// Refuses faults that this backend cannot be given, or of which there are too many.
@@ -18,6 +18,20 @@ impl Cli {
         let corrupts = |fault: &Inject| matches!(fault, Inject::Corrupt { .. });
         if real && self.inject.iter().filter(|fault| corrupts(fault)).count() > 1 {
             return Err(Error::Usage("one rank at a time can be injected with wrong data".to_owned()));
+        }
+        let in_a_sweep = |fault: &&Inject| {
+            corrupts(fault)
+                || matches!(
+                    fault,
+                    Inject::Hang { at: Point::Iteration(_), .. }
+                        | Inject::Stop { at: Point::Iteration(_), .. }
+                )
+        };
+        if let (true, Some(fault)) = (self.matrix, self.inject.iter().find(in_a_sweep)) {
+            return Err(Error::Usage(format!(
+                "--inject {fault} needs a sweep, which p2p_matrix_perf has not: late, slow-link, slow-node, and hang and \
+                 stop at init work there"
+            )));
         }
         if self.checks == 0 && self.inject.iter().any(corrupts) {
             return Err(Error::Usage("--inject corrupt is found by the check: leave -c 0 out".to_owned()));

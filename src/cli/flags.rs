@@ -50,7 +50,10 @@ pub(super) fn signed(text: &str) -> Result<i64, String> {
     let value = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
         Some(hex) => i64::from_str_radix(hex, 16),
         // C reads a leading 0 as octal; nobody who writes 010 means 8, so it is refused.
-        None if digits.len() > 1 && digits.starts_with('0') => {
+        None if digits.len() > 1
+            && digits.starts_with('0')
+            && digits.bytes().all(|digit| digit.is_ascii_digit()) =>
+        {
             return Err(format!("'{text}' has a leading zero; write a decimal number or 0x and hexadecimal"));
         }
         None => digits.parse(),
@@ -59,7 +62,11 @@ pub(super) fn signed(text: &str) -> Result<i64, String> {
         .ok()
         .filter(|value| !digits.starts_with(['+', '-']) && *value >= 0)
         .map(|value| if negative { -value } else { value })
-        .ok_or_else(|| format!("'{text}' is not a whole number"))
+        .ok_or_else(|| {
+            let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
+            let what = if is_number { "out of range" } else { "not a whole number" };
+            format!("'{text}' is {what}")
+        })
 }
 
 /// As [`signed`], 0 or more.

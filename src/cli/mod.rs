@@ -7,12 +7,14 @@ mod expect;
 mod extent;
 mod faults;
 mod flags;
+mod settle;
 mod split;
 pub mod tool;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser};
 
 pub use expect::Expect;
@@ -24,6 +26,10 @@ use crate::error::Error;
 use crate::vocab::{Dtype, Inject, Kind, RedOp};
 use flags::{blocking, expand_prefix, factor, hex_or_decimal, signed, size};
 
+/// What `p2p_matrix_perf --help` says of itself.
+const OF_MATRIX: &str = "Measures all pairs of ranks in one launch: latency, message rate and bandwidth, and what is due to \
+                         sender, receiver and link.";
+
 /// Everything that can be asked of a `*_perf` binary.
 #[derive(Clone, Debug, Parser)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
@@ -31,6 +37,7 @@ use flags::{blocking, expand_prefix, factor, hex_or_decimal, signed, size};
     version,
     about = "Measures one collective over all ranks; nccl-tests' flags, table and JSON.",
     args_override_self = true,
+    allow_negative_numbers = true,
     disable_help_subcommand = true,
     disable_version_flag = true,
     next_help_heading = "As in nccl-tests",
@@ -240,6 +247,9 @@ impl<T> Parsed<T> {
     /// has one.
     fn answer(error: &clap::Error) -> Result<Self, Error> {
         let text = error.render().to_string();
+        if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+            return Err(Error::Usage(format!("no command is given\n\n{text}")));
+        }
         if error.use_stderr() {
             return Err(Error::Usage(text.strip_prefix("error: ").unwrap_or(&text).to_owned()));
         }
@@ -248,15 +258,25 @@ impl<T> Parsed<T> {
 }
 
 impl Cli {
-    /// Reads a command line, the program's name first.
+    /// Reads the command line of a collective's binary, the program's name first.
     pub fn read(args: impl IntoIterator<Item = OsString>) -> Result<Parsed<Box<Self>>, Error> {
+        Self::read_for(args, false)
+    }
+
+    /// As [`Self::read`], or that of `p2p_matrix_perf`.
+    pub fn read_for(
+        args: impl IntoIterator<Item = OsString>,
+        matrix: bool,
+    ) -> Result<Parsed<Box<Self>>, Error> {
         let names = Self::long_names();
         let args = args.into_iter().map(|arg| expand_prefix(arg, &names));
-        let read = Self::command().try_get_matches_from(args);
-        let cli = match read.and_then(|matches| Self::from_arg_matches(&matches)) {
+        let command = if matrix { Self::command().about(OF_MATRIX) } else { Self::command() };
+        let read = command.try_get_matches_from(args);
+        let mut cli = match read.and_then(|matches| Self::from_arg_matches(&matches)) {
             Ok(cli) => cli,
             Err(error) => return Parsed::answer(&error),
         };
+        cli.matrix = matrix;
         cli.validate()?;
         Ok(Parsed::Run(Box::new(cli)))
     }
@@ -326,64 +346,28 @@ impl Cli {
         if self.root < -1 {
             return usage(format!("-r {} is no rank; -1 takes every rank in turn", self.root));
         }
+        self.validate_files()?;
         self.validate_faults()?;
         self.validate_epochs()?;
         self.validate_arrivals()
     }
 
-    /// Puts aside what nccl-tests puts aside with a word on stderr: odd values of `-I` and `-K`, and what
-    /// cannot be captured under `-G`. Returns the words.
-    pub fn settle(&mut self) -> Vec<String> {
-        let mut words = Vec::new();
-        if self.per_iteration > 1 {
-            words.push("per-iteration timing (-I) only supports 0=off or 1=on. Disabling.".to_owned());
-            self.per_iteration = 0;
+    /// No two outputs are one file.
+    fn validate_files(&self) -> Result<(), Error> {
+        let files = [("-J", &self.json), ("--record", &self.record), ("--csv", &self.csv)];
+        let named: Vec<_> = files
+            .iter()
+            .filter_map(|(flag, file)| Some((flag, std::path::absolute(file.as_ref()?).ok()?)))
+            .collect();
+        for (at, (flag, file)) in named.iter().enumerate() {
+            if let Some((other, _)) = named[..at].iter().find(|(_, other)| other == file) {
+                let file = file.display();
+                return Err(Error::Usage(format!(
+                    "{other} and {flag} both name {file}: give each its own file"
+                )));
+            }
         }
-        if self.graph > 0 && self.per_iteration == 1 {
-            words.push(
-                "per-iteration timing (-I) is incompatible with CUDA graph mode (-G). Disabling.".to_owned(),
-            );
-            self.per_iteration = 0;
-        }
-        if self.graph > 0 && self.blocking == 3 {
-            words.push(
-                "blocking mode (-z 3) is incompatible with CUDA graph mode (-G). Disabling.".to_owned(),
-            );
-            self.blocking = 0;
-        }
-        if self.late_ranks() > 0 && self.per_iteration == 0 {
-            words.push("--inject late is seen in arrivals, which need -I 1".to_owned());
-        }
-        if self.backend != Kind::Nccl {
-            words.extend(self.put_aside_without_nccl());
-        }
-        if self.skip < 0 || self.skip >= self.iterations.cast_signed() {
-            words.push(format!(
-                "per-iteration skip (-K) must be between 0 and {}. Disabling.",
-                self.iterations - 1
-            ));
-            self.skip = 0;
-        }
-        if self.skip > 0 && self.per_iteration == 0 {
-            words.push("per-iteration skip (-K) requires per-iteration timing (-I 1). Disabling.".to_owned());
-            self.skip = 0;
-        }
-        words.extend(self.never_told());
-        words.extend(self.first_epoch_only());
-        words
-    }
-
-    /// What only NCCL has, put aside.
-    fn put_aside_without_nccl(&mut self) -> Vec<String> {
-        let asked = [
-            ("-R", std::mem::take(&mut self.register) != 0),
-            ("-x", self.cta_policy.take().is_some()),
-            ("-y", std::mem::take(&mut self.stream_null) != 0),
-            ("-M", std::mem::take(&mut self.memory) != 0),
-            ("--explain", std::mem::take(&mut self.explain)),
-        ];
-        let asked = asked.into_iter().filter(|(_, asked)| *asked);
-        asked.map(|(flag, _)| format!("{flag} is ignored: only --backend nccl has it")).collect()
+        Ok(())
     }
 
     /// Flags whose values wait for a later version: what to say of the first, if any is not neutral.

@@ -92,6 +92,62 @@ fn nonsense_is_a_usage_error() {
     }
 }
 
+fn read_matrix(line: &str) -> Result<Parsed<Box<Cli>>, Error> {
+    let args = std::iter::once("p2p_matrix_perf").chain(line.split_whitespace());
+    Cli::read_for(args.map(Into::into), true)
+}
+
+#[test]
+fn a_matrix_refuses_what_it_has_not() {
+    for line in [
+        "--epochs 2",
+        "-z G -I 1",
+        "--inject corrupt:1:flipped",
+        "--inject hang:1:0",
+        "--inject stop:1:3",
+        "--csv same --record same",
+    ] {
+        assert!(read_matrix(line).is_err_and(|error| error.exit() == crate::error::Exit::Usage), "{line}");
+    }
+    for (line, words) in [("--inject hang:1:init --inject late:1:1ms -z 3", 0), ("-n 7 -c 9 -C 1", 1)] {
+        let Ok(Parsed::Run(mut cli)) = read_matrix(line) else { panic!("{line}") };
+        let told = cli.settle();
+        let of_sweep = told.iter().filter(|word| word.starts_with("p2p_matrix_perf has no sweep: "));
+        assert_eq!((of_sweep.count(), cli.checks), (words, 0), "{line}: {told:?}");
+    }
+    let Ok(Parsed::Show(help)) = read_matrix("--help") else { panic!() };
+    assert!(help.starts_with("Measures all pairs of ranks in one launch"), "{help}");
+}
+
+#[test]
+fn no_two_outputs_are_one_file() {
+    let said = |line: &str| read(line).map(|_| ()).map_err(|error| error.to_string());
+    let text = said("-J a/./b --record a/b").unwrap_err();
+    assert!(text.starts_with("-J and --record both name /") && text.contains("a/b"), "{text}");
+    assert_eq!(said("-J a --record b"), Ok(()));
+}
+
+#[test]
+fn a_fault_must_come_to_pass() {
+    let said = |line: &str| read(line).map(|_| ()).map_err(|error| error.to_string());
+    let beyond = "--inject hang:1:20: the timed loop has iterations 0 to 19";
+    assert_eq!(said("--inject hang:1:20"), Err(beyond.to_owned()));
+    assert!(said("--inject stop:1:2 -n 50 -G 2").is_err(), "launches count under -G");
+    assert_eq!(said("--inject hang:1:19"), Ok(()));
+}
+
+#[test]
+fn numbers_say_what_is_wrong_with_them() {
+    for (line, words) in [
+        ("-T 0.5", "'0.5' is not a whole number"),
+        ("-T 05", "'05' has a leading zero"),
+        ("--sim-seed 18446744073709551616", "is out of range"),
+    ] {
+        let text = read(line).unwrap_err().to_string();
+        assert!(text.contains(words), "{line}: {text}");
+    }
+}
+
 #[test]
 fn help_is_no_error() {
     for line in ["-h", "--help", "--version"] {

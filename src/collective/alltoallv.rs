@@ -58,7 +58,10 @@ impl Collective for Alltoallv {
         if self.shares.is_generated() {
             None
         } else if min_bytes != max_bytes {
-            Some(format!("a traffic matrix fixes the sizes: give -b and -e the same value, {needed} or more"))
+            Some(format!(
+                "a traffic matrix fixes the sizes: give -b and -e the same value, {} or more",
+                needed.max(1)
+            ))
         } else {
             (max_bytes < needed).then(|| format!("the traffic matrix needs -b {needed} -e {needed} or more"))
         }

@@ -91,7 +91,7 @@ impl Places {
 
     /// Whether both sit in one host.
     pub fn together(&self, a: u32, b: u32) -> bool {
-        self.node[a as usize] == self.node[b as usize]
+        self.node.get(a as usize) == self.node.get(b as usize)
     }
 }
 

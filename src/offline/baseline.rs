@@ -63,6 +63,9 @@ fn unfit(record: &Record, theirs: &Preamble) -> Vec<String> {
         let faults = theirs.injected.join(", ");
         against.push(format!("a fault was injected into that run ({faults}), so it is no measurement"));
     }
+    if !record.unreadable.is_empty() {
+        against.push(format!("{} of its lines cannot be read", record.unreadable.len()));
+    }
     let finish = record.events.iter().rev().find_map(|event| match event {
         Event::Finish { outcome, .. } => Some(outcome),
         _ => None,

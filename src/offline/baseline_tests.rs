@@ -133,5 +133,7 @@ fn a_run_that_did_not_finish_or_was_wrong_is_refused() {
         events[3] = Event::Finish { exit_code: 7, outcome };
     });
     assert_eq!(read(&wrong, &[bytes]).unwrap_err(), "that run had wrong data");
+    let cut = [record(|_| ()), b"{\"event\":\"row\",\"coun\n".to_vec()].concat();
+    assert_eq!(read(&cut, &[bytes]).unwrap_err(), "1 of its lines cannot be read");
     assert!(read(b"{\"n_ranks\": 2}\n", &[bytes]).unwrap_err().contains("no critrank record"));
 }

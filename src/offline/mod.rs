@@ -17,12 +17,12 @@ use crate::report::say;
 /// Carries a task out; what it finds goes to stdout.
 pub fn run(task: &Task) -> Exit {
     let Task::Recompute { record, all, table } = task;
-    let done = read(record).and_then(|bytes| recompute::recompute(&bytes));
+    let done = read(record).and_then(|bytes| recompute::recompute(&bytes)).and_then(|found| {
+        say::show(&if *table { found.table } else { found.account.text(*all) })?;
+        Ok(found.account.exit())
+    });
     match done {
-        Ok(found) => {
-            say::show(&if *table { found.table.clone() } else { found.account.text(*all) });
-            found.account.exit()
-        }
+        Ok(exit) => exit,
         Err(error) => {
             say::error(&error.to_string());
             error.exit()

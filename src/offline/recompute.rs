@@ -7,7 +7,7 @@ use super::matrix;
 use super::source::Source;
 use crate::aggregate::{
     Case, Compared, Ladder, LateObserver, LateVerdict, MarkTimer, Model, Observer, Overhead, RankSample, Row,
-    Series, Speeds, Statistician, Statistics, Totals, drifting, late, models, overhead,
+    Series, Side, Speeds, Statistician, Statistics, Totals, drifting, late, models, overhead,
 };
 use crate::error::{Error, Result};
 use crate::judge::{Trail, Verdict, is_slow};
@@ -28,6 +28,9 @@ pub(super) fn recompute(bytes: &[u8]) -> Result<Recomputed> {
     let Some(Event::Start { preamble, .. }) = record.events.first() else {
         return Err(Error::Setup("this is no critrank record: its first line is no start".to_owned()));
     };
+    if preamble.sites.is_empty() {
+        return Err(Error::Setup("the record's first line names no ranks".to_owned()));
+    }
     let mut found = if record.events.iter().any(|event| matches!(event, Event::Matrix(_))) {
         matrix::recompute(preamble, &record.events)
     } else {
@@ -172,6 +175,7 @@ impl<'a> Again<'a> {
     fn expected(&mut self, recorded: &[Compared]) {
         let side =
             |case: &Case| recorded.iter().find(|of| of.case == *case).and_then(|of| of.expected.clone());
+        let side = |case: &Case| side(case).map(Side::again);
         self.account.compare("expected".to_owned(), &recorded, &self.speeds.beside(side).as_slice());
     }
 
@@ -221,8 +225,18 @@ impl<'a> Again<'a> {
     fn finish(&mut self, exit_code: u8, recorded: &Outcome) {
         self.finished = true;
         let all = self.statistician.statistics();
-        self.account.compare("statistics".to_owned(), &self.statistics, &all);
-        let late_rank: Vec<_> = self.late.verdict().into_iter().collect();
+        if self.statistics.is_empty() && !all.is_empty() {
+            self.account.lacks("statistics");
+        } else {
+            self.account.compare("statistics".to_owned(), &self.statistics, &all);
+        }
+        let mut late_rank: Vec<_> = self.late.verdict().into_iter().collect();
+        if let ([LateVerdict::Named { interval_us: None, .. }], [LateVerdict::Named { interval_us, .. }]) =
+            (self.late_rank.as_slice(), late_rank.as_mut_slice())
+            && interval_us.take().is_some()
+        {
+            self.account.lacks("interval of how late the late rank is");
+        }
         self.account.compare("late rank".to_owned(), &self.late_rank, &late_rank);
         self.account.compare("models".to_owned(), &self.models, &models(&all));
         let drifts = drifting(&all).iter().map(|drift| drift_words(&all[drift.case])).collect();

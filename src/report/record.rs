@@ -277,8 +277,14 @@ pub struct Record {
 /// What is no record, or a newer one than this program understands, is an error.
 pub fn read(bytes: &[u8]) -> Result<Record> {
     let mut record = Record { events: Vec::new(), unreadable: Vec::new() };
-    for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
+    let lines = (1..).zip(bytes.split(|byte| *byte == b'\n'));
+    for (at, line) in lines.filter(|(_, line)| !line.trim_ascii().is_empty()) {
         match serde_json::from_slice(line) {
+            Ok(Event::Start { .. }) if !record.events.is_empty() => {
+                return Err(Error::Setup(format!(
+                    "a second run begins in line {at} of the record; put each run into a file of its own"
+                )));
+            }
             Ok(event) => record.events.push(event),
             Err(_) if record.events.is_empty() => break,
             Err(_) => record.unreadable.push(String::from_utf8_lossy(line).into_owned()),

@@ -309,6 +309,11 @@ impl Sink {
         self.pens().print(lines);
     }
 
+    /// Lines to stdout where there is no other output; the error is not reported yet.
+    pub fn print_alone(&self, lines: &str) -> Result<()> {
+        self.pens().out.put(lines)
+    }
+
     /// The record's last event where there is no footer. The error is the first output that failed, already reported.
     pub fn end(&self, event: &Event) -> Result<()> {
         let mut pens = self.pens();

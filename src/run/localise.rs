@@ -98,6 +98,9 @@ fn report(reporter: &Reporter, localiser: Localiser, took: Duration) {
         Verdict::NotLocalised { reasons } => {
             sink.note(Level::Warning, &format!("not localised: {}; {effort}", reasons.join("; ")));
         }
+        Verdict::Even if reporter.preamble.sites.len() < 2 => {
+            sink.note(Level::Info, "one rank has nobody to be compared with: nothing was localised");
+        }
         Verdict::Even => sink.note(Level::Info, &format!("no rank, link or node stands out: {effort}")),
     }
     if let rest @ 1.. = localiser.unasked() {

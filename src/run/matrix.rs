@@ -81,6 +81,9 @@ pub(super) fn measure(
     let suspects: Vec<(u32, u32)> = serde_json::from_slice(&suspects).unwrap_or_default();
     alone(bench, &suspects, large_bytes, &mut samples)?;
     let (Some(reporter), Some((mut matrix, found, places))) = (reporter, found) else { return Ok(()) };
+    if ranks < 2 {
+        reporter.sink.note(Level::Warning, "one rank has no pair: nothing was measured");
+    }
     if !suspects.is_empty() {
         matrix = summary(&mut samples, large_bytes);
         matrix.decompose(&places);

@@ -118,12 +118,16 @@ fn candidates(pattern: &Pattern, spec: &Spec, site: &Site) -> Vec<Cause> {
     let reduced = site.run.what == 1;
     let copied = site.run.what == 2;
     let ranks = || 0..spec.ranks;
-    let shifts = (1..=FARTHEST).flat_map(|by| [by, -by]).map(Cause::Shifted);
+    // Not beyond the blocks of all ranks.
+    let blocks = site.run.count.saturating_mul(u64::from(spec.ranks));
+    let farthest = FARTHEST.min(i64::try_from(blocks).unwrap_or(FARTHEST));
+    let shifts = (1..=farthest).flat_map(|by| [by, -by]).map(Cause::Shifted);
     let all = [Cause::NeverWritten].into_iter().chain((1..=3).map(Cause::Stale));
     let all = all.chain(ranks().filter(|_| reduced).map(Cause::Lost));
     let all = all.chain(ranks().filter(|_| reduced).map(Cause::Doubled));
     let all = all.chain(ranks().filter(|rank| copied && *rank != site.rank).map(Cause::Block));
-    let all = all.chain(shifts).chain([Cause::Flipped]);
+    // Before shifts, thousands of which are tried: of one byte one in 256 fits by chance.
+    let all = all.chain([Cause::Flipped]).chain(shifts);
     all.filter(|cause| cause.explains(pattern, spec, site)).collect()
 }
 

@@ -6,6 +6,7 @@ use std::mem;
 use super::Law;
 use super::arith;
 use super::edges::{Busy, Edges};
+use crate::backend::FLIPPED;
 use crate::error::{Error, Result};
 use crate::verify::{Arithmetic, Pattern};
 use crate::vocab::{Corruption, Dtype, Inject, RedOp, Side};
@@ -333,7 +334,12 @@ impl Engine {
                 None => return,
             },
             Corruption::Unwritten => data.truncate(data.len() - bytes),
-            Corruption::Flipped => data[to.length / 2] ^= 1 << 3,
+            Corruption::Flipped => {
+                let middle = to.length / bytes / 2;
+                if let Some(byte) = data.get_mut((middle + 1) * bytes - 1) {
+                    *byte ^= FLIPPED;
+                }
+            }
             Corruption::Lost | Corruption::Doubled | Corruption::Swapped => {}
         }
         self.write(rank, to, &data);

@@ -183,6 +183,9 @@ collectives() {
   [ "$pair" = 1 ] || every_collective 2 10 '' -b 8 -e 2M -f 4 -n 5 -w 1 -c 1
   every_collective 1 2 '' -b 8 -e 1M -f 131072 -n 2 -w 1 -c 1
   every_collective 4 1 shared -b 64K -e 64K -n 2 -w 1 -c 1
+  # What one rank alone cannot do is waived by all, or they would fall out of step.
+  NCCL_TESTS_SPLIT='DIV 3' launch 4 shared all_reduce -d all -o all -b 1K -e 1K -n 1 -w 0 -c 1
+  verdict all_reduce "groups of three and one, all types and reductions" rows_right 40
 }
 
 groups=("$@")

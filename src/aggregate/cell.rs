@@ -100,7 +100,9 @@ pub fn split_cell(
     let slowest = cells.iter().map(|(_, cell)| cell).max_by(|a, b| a.shown_us.total_cmp(&b.shown_us));
     let Some(slowest) = slowest.cloned() else { return all };
     let groups = cells.into_iter().map(|(time, _)| time).collect();
-    Cell { wrong: all.wrong, wrong_ranks: all.wrong_ranks, ranks: all.ranks, groups, ..slowest }
+    // As nccl-tests, -I is over all ranks: the slowest group may be another one in every cycle.
+    let Cell { wrong, wrong_ranks, per_iteration, ranks, .. } = all;
+    Cell { wrong, wrong_ranks, groups, per_iteration, ranks, ..slowest }
 }
 
 /// 10^9 B/s; 0 where nothing took no time, never infinite.
@@ -280,6 +282,16 @@ mod tests {
             bad.groups.iter().map(|group| (group.group, group.ranks, group.wrong.clone())).collect();
         assert_eq!(of, [(0, 1, Wrong::Count(2)), (4, 1, Wrong::Count(1))]);
         assert_eq!((bad.wrong, bad.wrong_ranks), (Wrong::Count(3), vec![0, 1]));
+        let with = |rank: u32, interval_us: &[f64]| {
+            let mut sample = sample(rank, f64::from(rank) + 1.0, None);
+            sample.series.interval_us = interval_us.to_vec();
+            sample
+        };
+        let samples = vec![with(0, &[9.0, 1.0]), with(1, &[2.0, 3.0])];
+        let groups = [(0, vec![0], TRAFFIC), (4, vec![1], TRAFFIC)];
+        let how = How { per_iteration: true, processes: &[0, 1], ..HOW };
+        let cell = split_cell(Placement::OutOfPlace, samples, &groups, how, Check::NotChecked);
+        assert_eq!(cell.per_iteration.unwrap().times_us, [9.0, 3.0], "over all ranks");
         let longest = bad.groups.iter().map(|group| group.time.avg_us).fold(0.0, f64::max);
         assert_eq!((bad.time.avg_us, bad.ranks.len()), (longest, 2));
     }

@@ -32,7 +32,7 @@ pub fn fake_gpus(devices: u32, nccl: &[&str]) -> tempfile::TempDir {
         gcc.current_dir(&source).args(["-shared", "-fPIC", "-O1", "-o"]).arg(folder.path().join(library));
         assert!(gcc.args(defines).arg(file).status().unwrap().success());
     };
-    build("libcuda.so.1", "cuda.c", &[&format!("-DDEVICES={devices}"), "-DTOTAL=17179869184ull"]);
+    build("libcuda.so.1", "cuda.c", &["-D", &format!("DEVICES={devices}"), "-DTOTAL=17179869184ull"]);
     build("libnccl.so.2", "nccl.c", nccl);
     folder
 }

@@ -47,6 +47,14 @@ pub struct Ladder<T> {
     steps: Vec<(T, usize, usize)>,
 }
 
+impl Ladder<f64> {
+    /// One trial of lateness, and who was named: `guilty` is the one that was made late.
+    pub fn push_named(&mut self, late_by_us: Option<f64>, named: Option<u32>, guilty: u32) {
+        let wanted = late_by_us.map(|_| guilty);
+        self.push(late_by_us, named.is_some() && (wanted.is_none() || wanted == named));
+    }
+}
+
 impl<T: Copy + PartialEq> Ladder<T> {
     /// No trial yet; there will be `each` of a fault.
     pub const fn new(each: usize) -> Self {
@@ -114,6 +122,17 @@ mod tests {
         assert_eq!(found(&[0, 0, 4]), None);
         assert_eq!(found(&[0, 0, 5]), Some(3.0));
         assert_eq!(found(&[]), None);
+    }
+
+    #[test]
+    fn only_the_guilty_one_is_found_and_any_name_is_a_false_alarm() {
+        let mut ladder = Ladder::new(3);
+        for late_by_us in [None, Some(0.5)] {
+            for named in [None, Some(1), Some(2)] {
+                ladder.push_named(late_by_us, named, 2);
+            }
+        }
+        assert_eq!((ladder.false_alarms, ladder.complete()), (2, vec![(0.5, 1)]));
     }
 
     #[test]

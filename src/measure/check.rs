@@ -81,24 +81,18 @@ impl Bench<'_> {
         {
             return Ok(checked);
         }
-        let sight = self.pattern(target).sight();
-        let blind = match sight {
-            Sight::Blind { reason } | Sight::Refused { reason } => Some(reason),
-            Sight::Weak { .. } | Sight::Full { .. } => None,
+        let (blind, weak, cover_elems) = match self.pattern(target).sight() {
+            Sight::Blind { reason } | Sight::Refused { reason } => (Some(reason), None, None),
+            Sight::Weak { cover_elems, reason } => (None, Some(reason), Some(cover_elems)),
+            Sight::Full { cover_elems } => (None, None, Some(cover_elems)),
         };
         // How much a check sees depends on the group's size, and all ranks check or none.
         if self.control.vote(u64::from(blind.is_some()))? > 0 {
             checked.blind = blind.or(Some("a group of another size has no check that could see an error"));
             return Ok(checked);
         }
-        match sight {
-            Sight::Blind { .. } | Sight::Refused { .. } => {}
-            Sight::Weak { cover_elems, reason } => {
-                checked.weak = Some(reason);
-                checked.coverage = self.coverage(cases, cover_elems);
-            }
-            Sight::Full { cover_elems } => checked.coverage = self.coverage(cases, cover_elems),
-        }
+        checked.weak = weak;
+        checked.coverage = cover_elems.and_then(|cover| self.coverage(cases, cover));
         self.progress.enter(Phase::Check, self.settings.deadlines.later(std::time::Duration::from_secs(30)));
         checked.wrong = Some(0);
         for index in 0..self.settings.checks {

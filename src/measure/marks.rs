@@ -15,12 +15,12 @@ impl Bench<'_> {
     /// rank's alone.
     pub fn empty_pairs_us(&mut self) -> Result<Vec<f64>> {
         self.backend.select(0)?;
-        let one = |backend: &mut dyn crate::backend::Backend| {
-            backend.mark(0)?;
-            backend.mark(1)?;
-            backend.wait(DEADLINE)?;
-            backend.between_us(0, 1)
+        let pair = |_| {
+            self.backend.mark(0)?;
+            self.backend.mark(1)?;
+            self.backend.wait(DEADLINE)?;
+            self.backend.between_us(0, 1)
         };
-        (0..PAIRS).map(|_| one(self.backend)).collect()
+        (0..PAIRS).map(pair).collect()
     }
 }

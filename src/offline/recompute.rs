@@ -173,9 +173,10 @@ impl<'a> Again<'a> {
 
     /// The verdicts, from this record's rows and what the event says of the earlier run's.
     fn expected(&mut self, recorded: &[Compared]) {
-        let side =
-            |case: &Case| recorded.iter().find(|of| of.case == *case).and_then(|of| of.expected.clone());
-        let side = |case: &Case| side(case).map(Side::again);
+        let side = |case: &Case| {
+            let of = recorded.iter().find(|of| of.case == *case)?;
+            of.expected.clone().map(Side::again)
+        };
         self.account.compare("expected".to_owned(), &recorded, &self.speeds.beside(side).as_slice());
     }
 
@@ -189,14 +190,11 @@ impl<'a> Again<'a> {
 
     fn self_test(&mut self, recorded: &SelfTest) {
         let SelfTest { size_bytes, rank, trials, .. } = *recorded;
-        let mut ladder = Ladder::new(trials);
-        for (late_by_us, named) in &self.late_trials {
-            let found = if late_by_us.is_some() { *named == Some(rank) } else { named.is_some() };
-            ladder.push(*late_by_us, found);
-        }
         if self.late_trials.is_empty() {
             return self.account.lacks("trials of lateness of --self-test");
         }
+        let mut ladder = Ladder::new(trials);
+        self.late_trials.iter().for_each(|(by_us, named)| ladder.push_named(*by_us, *named, rank));
         let again = SelfTest::new(size_bytes, rank, &ladder);
         self.account.compare("self-test of lateness".to_owned(), recorded, &again);
     }

@@ -233,6 +233,8 @@ fn report_failures(all: &[Vec<u8>]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::solo::Solo;
+    use crate::session::team::Team;
 
     fn card(host: &str, args: &str) -> Card {
         Card {
@@ -254,43 +256,20 @@ mod tests {
         assert!(text.contains("\nb                         2            2           0  2, 3\n"), "{text}");
     }
 
-    /// Rank 0 of two, of which the other has this against it.
-    struct Beside(Option<String>);
-
-    impl Control for Beside {
-        fn rank(&self) -> u32 {
-            0
-        }
-        fn size(&self) -> u32 {
-            2
-        }
-        fn barrier(&self) -> Result<()> {
-            Ok(())
-        }
-        fn broadcast(&self, bytes: Vec<u8>) -> Result<Vec<u8>> {
-            Ok(bytes)
-        }
-        fn gather(&self, bytes: &[u8]) -> Result<Option<Vec<Vec<u8>>>> {
-            Ok(Some(vec![bytes.to_vec(), serde_json::to_vec(&self.0).unwrap()]))
-        }
-        fn vote(&self, value: u64) -> Result<u64> {
-            Ok(value.max(u64::from(self.0.is_some())))
-        }
-        fn tell(&self, _to: u32, _word: u64) -> Result<()> {
-            Ok(())
-        }
-        fn hear(&self, _from: u32) -> Result<u64> {
-            Ok(0)
-        }
-        fn abort(&self) -> crate::session::Abort {
-            std::sync::Arc::new(|_| ())
-        }
-    }
-
     #[test]
     fn what_one_rank_cannot_do_is_done_by_none() {
+        // Two threads of a process stand for two ranks.
         let told = |theirs: Option<&str>, mine: Option<&str>| {
-            objection(&Beside(theirs.map(str::to_owned)), mine.map(str::to_owned)).unwrap()
+            let team = Team::new(&Solo, 2);
+            let say = |thread, reason: Option<&str>| {
+                objection(&team.member(thread), reason.map(str::to_owned)).unwrap()
+            };
+            std::thread::scope(|scope| {
+                let other = scope.spawn(|| say(1, theirs));
+                let first = say(0, mine);
+                assert_eq!(other.join().unwrap().is_some(), first.is_some(), "both do the same");
+                first
+            })
         };
         assert_eq!(told(None, None), None);
         assert_eq!(told(None, Some("too old")).as_deref(), Some("too old"));

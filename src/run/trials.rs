@@ -71,9 +71,7 @@ pub(super) fn self_test(
     let mut ladder = Ladder::new(EACH);
     let mut judge = |late_by_us, trial: Option<LateTrial>| {
         if let (Some(trial), Some(reporter)) = (trial, reporter) {
-            let named = trial.named(aggregated);
-            ladder
-                .push(late_by_us, if late_by_us.is_some() { named == Some(guilty) } else { named.is_some() });
+            ladder.push_named(late_by_us, trial.named(aggregated), guilty);
             reporter.sink.event(&Event::LateTrial(trial));
         }
         ladder.sure()

@@ -48,13 +48,14 @@ struct Peer {
 #[derive(Debug)]
 struct Pending {
     cause: Cause,
-    opened: Instant,
+    /// When all were last asked where they stand.
+    asked: Instant,
     /// No judgement before.
     earliest: Instant,
     /// No waiting after.
     latest: Instant,
-    /// After a deadline, when all were asked a second time, and where they stood before.
-    again: Option<(Instant, Vec<Stand>)>,
+    /// After a deadline, where they stood when they were asked first.
+    before: Option<Vec<Stand>>,
 }
 
 impl Lead {
@@ -208,9 +209,8 @@ impl Lead {
         };
         // What is known of others may be as old as their last word.
         self.tell(&Message::Query);
-        let again = None;
-        self.pending =
-            Some(Pending { cause, opened: now, earliest: now + earliest, latest: now + latest, again });
+        let (earliest, latest, before) = (now + earliest, now + latest, None);
+        self.pending = Some(Pending { cause, asked: now, earliest, latest, before });
     }
 
     /// Whether something is being judged.
@@ -231,11 +231,10 @@ impl Lead {
     pub(super) fn verdict(&mut self, own: impl Fn() -> Stand, now: Instant) -> Option<Failure> {
         let pending = self.pending.as_ref()?;
         let is_deadline = matches!(pending.cause, Cause::Deadline { .. });
-        let asked = pending.again.as_ref().map_or(pending.opened, |(asked, _)| *asked);
-        let (me, latest) = (self.me, pending.latest.max(asked + GRACE.min(pending.latest - pending.opened)));
+        let (me, asked) = (self.me, pending.asked);
         let owes = |(at, row): (usize, &Row)| at != me && row.link == Link::Answers && self.heard[at] < asked;
         let waiting = self.rows.iter().enumerate().any(owes);
-        if now < pending.earliest || (waiting && now < latest) {
+        if now < pending.earliest || (waiting && now < pending.latest) {
             return None;
         }
         let late: Vec<usize> =
@@ -251,12 +250,12 @@ impl Lead {
         self.pending.take().map(|pending| judge(&pending.cause, &self.rows))
     }
 
-    /// Asks all once more where they stand, and after that knows who went on meanwhile; false while it asks.
+    /// Asks all once more where they stand, and after that knows who moved meanwhile; false while it asks.
     fn has_compared(&mut self, now: Instant) -> bool {
         let Some(pending) = &mut self.pending else { return true };
-        let Some((_, before)) = &pending.again else {
-            pending.again = Some((now, self.rows.iter().map(|row| row.stand).collect()));
-            pending.earliest = now + APART;
+        let Some(before) = &pending.before else {
+            pending.before = Some(self.rows.iter().map(|row| row.stand).collect());
+            (pending.asked, pending.earliest, pending.latest) = (now, now + APART, now + GRACE);
             self.tell(&Message::Query);
             return false;
         };
